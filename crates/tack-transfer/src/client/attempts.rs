@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::protocol::{Names, WirePath};
+use crate::session::Outcome;
 
 /// What earlier attempts at an operation have seen, for those that follow when a connection is lost.
 ///
@@ -32,8 +33,10 @@ struct Seen {
     listed: HashMap<WirePath, Names>,
     /// There were more names than can be kept.
     is_cut_short: bool,
-    /// Files in whose place was nothing, and which were transferred at least in part.
+    /// Files that were not there, and which were transferred at least in part.
     begun: Names,
+    /// Files of which the user has heard that they are transferred.
+    told: Names,
 }
 
 impl Attempts {
@@ -73,13 +76,34 @@ impl Attempt {
         earlier.listed.get(place).map_or(0, |before| before.missing_in(now))
     }
 
-    /// Notes that a file is about to be transferred to `path` of the server, or from there, where nothing is.
+    /// Notes that a file is about to be transferred to `path` of the server, or from there, because it is not there yet.
     pub(super) fn note_begun(&self, path: &WirePath) {
         // A file beyond the limit counts as one that was there.
         let _ = locked(&self.own).begun.insert(path.as_str());
     }
 
-    /// Whether an earlier attempt has noted that.
+    /// Notes that it is there already.
+    pub(super) fn forget_begun(&self, path: &WirePath) {
+        locked(&self.own).begun.remove(path.as_str());
+    }
+
+    /// What the user hears of a file, which is noted. One that is there already was transferred if an earlier attempt
+    /// began that, and was cut off before it could tell.
+    pub(super) fn tell(&self, path: &str, outcome: Outcome) -> Outcome {
+        let Ok(path) = WirePath::new(path) else { return outcome };
+        let is_placed = outcome.equal && !outcome.attributes && {
+            let earlier = locked(&self.earlier);
+            earlier.begun.contains(&path) && !earlier.told.contains(&path)
+        };
+        let told = Outcome { equal: outcome.equal && !is_placed, ..outcome };
+        if !told.equal && !told.kept {
+            // Beyond the limit it is told once more.
+            let _ = locked(&self.own).told.insert(path.as_str());
+        }
+        told
+    }
+
+    /// Whether an earlier attempt has noted that a file was about to be transferred.
     pub(super) fn has_begun(&self, path: &WirePath) -> bool {
         locked(&self.earlier).begun.contains(path)
     }
@@ -91,6 +115,7 @@ impl Seen {
             self.listed.entry(place).or_default().add(names);
         }
         self.begun.add(other.begun);
+        self.told.add(other.told);
     }
 }
 
@@ -121,6 +146,25 @@ mod tests {
         third.note_listed(&place, "a");
         third.note_listed(&place, "b");
         assert_eq!(third.missing(&place), 0);
+    }
+
+    #[test]
+    fn a_file_that_was_placed_and_not_told_counts_as_transferred() {
+        let (attempts, path) = (Attempts::default(), WirePath::new("file").unwrap());
+        let there = Outcome { equal: true, ..Outcome::default() };
+        let first = attempts.begin();
+        for name in ["told", "file", "forgotten"] {
+            first.note_begun(&WirePath::new(name).unwrap());
+        }
+        first.forget_begun(&WirePath::new("forgotten").unwrap());
+        assert!(first.tell(path.as_str(), there).equal, "what is begun is not there yet");
+        first.tell("told", Outcome::default());
+        let second = attempts.begin();
+        assert!(!second.tell("file", there).equal);
+        for name in ["told", "forgotten", "other"] {
+            assert!(second.tell(name, there).equal, "{name}");
+        }
+        assert!(attempts.begin().tell("file", there).equal, "it is told once");
     }
 
     #[test]

@@ -10,10 +10,11 @@ use super::jobs::{Job, Kind};
 use super::options::TransferOptions;
 use super::producer::Reporter;
 use super::requests::next_request;
+use super::server_tree::Remote;
 use crate::End;
 use crate::error::Feature;
 use crate::protocol::{
-    Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
+    Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, MadeWay, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
     Walk, WalkItem, Wanted, WirePath, json_len, printed_below,
 };
@@ -35,15 +36,17 @@ const SEPARATED: &str =
 /// What there is to do at the end, as far as it is known.
 #[derive(Clone)]
 pub(super) struct Closing {
-    policy: Policy,
+    pub(super) policy: Policy,
+    /// For what is in directories.
+    pub(super) within: Policy,
     /// What of attributes is transferred.
     pub(super) wanted: Wanted,
     deletes: bool,
     /// Parts of unfinished transfers are removed with what the source does not have.
     removes_parts: bool,
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// What is fetched: paths are told as the server's, like those of files.
-    remote: WirePath,
+    pub(super) remote: WirePath,
     /// Which attempt this is, if there may be others.
     attempt: Option<Arc<Attempt>>,
     /// What of this machine's has made way for something of another kind.
@@ -52,8 +55,8 @@ pub(super) struct Closing {
 }
 
 #[derive(Default)]
-struct Collected {
-    extraneous: Extraneous,
+pub(super) struct Collected {
+    pub(super) extraneous: Extraneous,
     links: Vec<Edit>,
     /// With what was listed of the file.
     hard_links: Vec<(Edit, Offer)>,
@@ -77,16 +80,22 @@ struct Collected {
     /// Files that are named one by one.
     named: Vec<WirePath>,
     /// What the server has in the place of the source's links and of files with several names, for a dry run.
-    there: HashMap<WirePath, There>,
+    pub(super) there: HashMap<WirePath, There>,
+    /// All that the server has where something would be sent, for a dry run.
+    pub(super) listings: Vec<(WirePath, Arc<Remote>)>,
+    /// Directories that would make way for something of another kind, and have been told with what is in them.
+    pub(super) making_way: HashSet<WirePath>,
+    /// Directories of the source, for a dry run that has to know what would be kept.
+    pub(super) source_directories: Names,
 }
 
 /// A file or link that the server has.
-struct There {
+pub(super) struct There {
     /// Where a link leads.
-    target: Option<LinkTarget>,
+    pub(super) target: Option<LinkTarget>,
     /// The number of a file that has several names.
-    inode: Option<u64>,
-    modified: Mtime,
+    pub(super) inode: Option<u64>,
+    pub(super) modified: Mtime,
 }
 
 impl Closing {
@@ -102,6 +111,7 @@ impl Closing {
         let collected = Collected { extraneous, ..Collected::default() };
         Self {
             policy,
+            within: options.policy_within(),
             wanted: options.attributes(),
             deletes: options.delete,
             removes_parts,
@@ -169,11 +179,21 @@ impl Closing {
         self.collected().extraneous.filters.push((base.clone(), filter.clone()));
     }
 
-    /// Notes that the source has `path`, also as it is printed.
+    /// Notes that the source has `path`, and that it is transferred.
     pub(super) fn add_name(&self, path: &str) -> Result<(), TransferError> {
+        self.note_listed(path);
+        self.keep_name(path)
+    }
+
+    /// Notes what further attempts have to find again.
+    fn note_listed(&self, path: &str) {
         if let Some(attempt) = &self.attempt {
             attempt.note_listed(&self.remote, path);
         }
+    }
+
+    /// Notes that the source has `path`, also as it is printed.
+    fn keep_name(&self, path: &str) -> Result<(), TransferError> {
         if self.deletes {
             self.collected().extraneous.insert(path)?;
         }
@@ -186,15 +206,20 @@ impl Closing {
     /// Notes that the source has a file or link at `path`. What the receiver has there may stay, and is a directory
     /// perhaps, with all that is in it.
     pub(super) fn add_file_name(&self, path: &str) -> Result<(), TransferError> {
+        self.note_listed(path);
+        self.keep_file_name(path)
+    }
+
+    fn keep_file_name(&self, path: &str) -> Result<(), TransferError> {
         if self.policy.update || self.policy.ignore_existing {
             return self.add_left_out_name(path);
         }
-        self.add_name(path)
+        self.keep_name(path)
     }
 
     /// Notes that the source has `path`, as it is printed, and does not transfer it.
     pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
-        self.add_name(path)?;
+        self.keep_name(path)?;
         if self.deletes { self.collected().extraneous.left_out.insert(path) } else { Ok(()) }
     }
 
@@ -226,15 +251,29 @@ impl Closing {
         }
     }
 
-    /// Notes all names of a listing.
-    pub(super) fn add_names(&self, groups: &[Group]) -> Result<(), TransferError> {
+    /// Notes all names of a listing, of which what the `filter` keeps is transferred.
+    pub(super) fn add_names(
+        &self,
+        groups: &[Group],
+        filter: &Filter,
+    ) -> Result<(), TransferError> {
         let needs_names =
             self.deletes || self.policy.backup.is_some() || self.attempt.is_some();
         for group in groups.iter().filter(|_| needs_names) {
-            self.add_name(group.directory.as_str())?;
-            let files = group.files.iter().map(crate::protocol::FileEntry::name);
-            for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
-                self.add_file_name(group.directory.join(name)?.as_str())?;
+            let is_kept = filter.keeps_whole(&group.directory);
+            if is_kept {
+                self.add_directory_name(&self.remote.join(&group.directory)?)?;
+                self.note_listed(group.directory.as_str());
+            }
+            self.keep_name(group.directory.as_str())?;
+            let files = group.files.iter().map(|file| (file.name(), true));
+            let links = group.links.iter().map(|(name, ..)| (name, self.policy.preserve));
+            for (name, is_transferred) in files.chain(links) {
+                let path = group.directory.join(name)?;
+                if is_transferred && is_kept && filter.keeps(&path, false) {
+                    self.note_listed(path.as_str());
+                }
+                self.keep_file_name(path.as_str())?;
             }
         }
         Ok(())
@@ -256,8 +295,15 @@ impl Closing {
 
     /// Notes that a file is about to be transferred, `theirs` at the server.
     pub(super) fn note_begun(&self, theirs: &WirePath) {
-        if let Some(attempt) = self.attempt.as_ref().filter(|_| self.policy.ignore_existing) {
+        if let Some(attempt) = &self.attempt {
             attempt.note_begun(theirs);
+        }
+    }
+
+    /// Notes that a file has to be transferred no more.
+    pub(super) fn forget_begun(&self, theirs: &WirePath) {
+        if let Some(attempt) = &self.attempt {
+            attempt.forget_begun(theirs);
         }
     }
 
@@ -422,17 +468,13 @@ impl Closing {
     }
 
     fn apply_here(&self, edits: Vec<Edit>, editor: Option<&Editor>, told: &Reporter) {
+        if self.dry_run {
+            return self.plan_here(&edits, editor, told);
+        }
         for edit in edits {
             let name = printed_below(&self.remote, &edit.name());
-            match editor {
-                Some(editor) if !self.dry_run => {
-                    told.edited(name, &edit, editor.apply(&edit));
-                }
-                Some(editor) if editor.leaves(&edit) => {}
-                editor => {
-                    let size = self.collected().extraneous.size_of(edit.path());
-                    plan(told, (name, size), &edit, finds_here(editor, &edit), &self.policy);
-                }
+            if let Some(editor) = editor {
+                told.edited(name, &edit, editor.apply(&edit));
             }
         }
     }
@@ -464,11 +506,7 @@ impl Closing {
             let changed = std::mem::take(&mut closing.collected().changed);
             let edits = closing.edits(&told, End::Remote, |first, _| !changed.contains(first));
             if closing.dry_run {
-                for edit in &edits {
-                    let size = closing.collected().extraneous.size_of(edit.path());
-                    let (name, found) = ((edit.name(), size), closing.finds_there(edit));
-                    plan(&told, name, edit, found, &closing.policy);
-                }
+                closing.plan_there(&edits, &told);
                 return Ok(None);
             }
             match closing.edit_there(mailbox, edits, &told) {
@@ -583,7 +621,10 @@ impl Closing {
             }
             edits.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
         } else if self.deletes {
-            told.note("nothing is deleted, because not everything could be transferred");
+            let nothing = if told.has_removed() { "nothing else" } else { "nothing" };
+            told.note(&format!(
+                "{nothing} is deleted, because not everything could be transferred"
+            ));
         }
         // Behind what is removed, which may be all that there is in a directory in the place of a link.
         edits.append(&mut links);
@@ -693,7 +734,7 @@ impl Closing {
             }
             collected.extraneous.take(directory, groups)
         };
-        if self.deletes {
+        if self.may_delete(told) {
             let stays = |name: &str| {
                 let (mut collected, name) = (self.collected(), printed_below(directory, name));
                 if self.removes_parts && collected.extraneous.take_part(&name) {
@@ -707,22 +748,7 @@ impl Closing {
         Reporter::look_at_listing(mailbox, take)
     }
 
-    /// What is at the place of a link on the server.
-    fn finds_there(&self, edit: &Edit) -> Option<(bool, Mtime)> {
-        let collected = self.collected();
-        let There { target: found, inode, modified } = collected.there.get(edit.path())?;
-        let is_right = match edit {
-            Edit::Symlink(_, target, _) => found.as_ref() == Some(target),
-            Edit::HardLink(_, first) => {
-                let first = collected.there.get(first).and_then(|first| first.inode);
-                inode.is_some() && *inode == first
-            }
-            _ => return None,
-        };
-        Some((is_right, *modified))
-    }
-
-    fn collected(&self) -> MutexGuard<'_, Collected> {
+    pub(super) fn collected(&self) -> MutexGuard<'_, Collected> {
         // What is collected is whole whenever the lock is free.
         self.collected.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -825,39 +851,6 @@ fn is_same(listed: &Offer, found: &Offer) -> bool {
         && (found.modified.nanos == 0 || micros(listed) == micros(found))
 }
 
-/// What is at the place of a link on this machine.
-fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<(bool, Mtime)> {
-    match edit {
-        Edit::Symlink(path, target, _) => editor?.find_symlink(path, target),
-        Edit::HardLink(path, first) => editor?.find_hard_link(path, first),
-        _ => None,
-    }
-}
-
-/// Says what would be done with a name, behind which is the size of what it is; `found` is whether the right link is
-/// there, and since when, if anything is.
-fn plan(
-    told: &Reporter,
-    (name, size): (String, u64),
-    edit: &Edit,
-    found: Option<(bool, Mtime)>,
-    policy: &Policy,
-) {
-    let change = match (edit, found) {
-        (Edit::Remove(_) | Edit::RemovePart(_) | Edit::RemoveDirectory(_), _) => {
-            Change::Deleted
-        }
-        (Edit::Symlink(..) | Edit::HardLink(..), None)
-        | (Edit::HardLink(..), Some((false, _))) => Change::Linked,
-        (Edit::Symlink(_, _, modified), Some((false, there))) => {
-            let is_newer = policy.update && there > *modified;
-            if policy.ignore_existing || is_newer { Change::Kept } else { Change::Linked }
-        }
-        _ => return,
-    };
-    told.planned(name, size, change);
-}
-
 /// Sends edits, a request behind the other.
 pub(super) fn send_edits(
     mailbox: &Mailbox,
@@ -946,6 +939,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_transferred_is_not_missed_after_a_reconnection() {
+        let attempts = crate::client::attempts::Attempts::default();
+        let offer = Offer { size: 1, modified: Mtime::default(), mode: 0o600 };
+        let group = |directory: &str, names: &[&str], links: &[&str]| {
+            let files = names.iter().map(|name| FileEntry::new(path(name), offer)).collect();
+            let target = || LinkTarget::new("elsewhere").unwrap();
+            let link = |name: &&str| (path(name), target(), Mtime::default());
+            let links = links.iter().map(link).collect();
+            Group { directory: path(directory), files, links, ..Group::default() }
+        };
+        let filter = Filter::new(["*.log", "cache"], []).unwrap();
+        for (deletes, preserve) in [(false, false), (true, false), (false, true)] {
+            let policy = Policy { preserve, ..Policy::default() };
+            let options =
+                TransferOptions { delete: deletes, policy, ..TransferOptions::default() };
+            let closing = || {
+                let attempt = attempts.begin();
+                (Closing::new(&options, WirePath::root(), true, Some(&attempt)), attempt)
+            };
+            let (first, _) = closing();
+            let before =
+                [group("", &["kept", "a.log"], &["link"]), group("cache", &["x"], &[])];
+            first.add_names(&before, &filter).unwrap();
+            first.add_left_out_name(".b.tack-part").unwrap();
+            let reserved = WalkItem::Reserved(".c.tack-part".to_owned());
+            first.add_left_out(&WirePath::root(), &reserved).unwrap();
+            let (second, attempt) = closing();
+            second.add_names(&[group("", &["kept"], &[])], &filter).unwrap();
+            assert_eq!(attempt.missing(&WirePath::root()), usize::from(preserve));
+        }
+    }
+
+    #[test]
     fn nothing_is_deleted_where_the_destination_spells_names_otherwise() {
         let (edits, told) = deleted("R.E.M");
         assert_eq!(edits, []);
@@ -1002,6 +1028,7 @@ mod tests {
             whole_file: true,
             make_way: true,
             opens_directories: true,
+            keeps_links: true,
         };
         let (told, _heard) = reporter();
         let mailbox = Mailbox::answered_by(|message| {

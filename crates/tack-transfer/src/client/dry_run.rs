@@ -4,9 +4,8 @@
 //! version.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use super::attributes::Ours;
@@ -16,18 +15,17 @@ use super::get::{expect_end, or_latest};
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
 use super::refused::{Directory, Refused};
+use super::send::Taken;
+use super::server_tree::{MAX_LISTED, Remote, has_a_directory, refusal};
 use super::waiting::Waiting;
 use crate::error::Error;
 use crate::protocol::{
-    Change, EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Found, Grain, Group,
-    IS_SPECIAL, Message, Mtime, Offer, Policy, Root, RootError, TransferError, Walk, WalkItem,
-    WirePath, check_backup, check_place, number_at, printable,
+    Change, EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Found, Goes, Group,
+    Message, Offer, Policy, Root, SMALL_FILE, TransferError, Walk, WalkItem, WirePath,
+    check_backup, check_place, may_create_in, number_at, printed_below,
 };
 use crate::quic::{BACKSLASHES, EDITS, OTHER_NAMES};
 use crate::session::Mailbox;
-
-/// Most files of a server's directory that are held against this machine's.
-const MAX_LISTED: usize = 1 << 20;
 
 /// The depth of all that there is. Who asks for a depth hears the time of a single file, too.
 pub(super) const WHOLE: u32 = u32::MAX;
@@ -42,6 +40,8 @@ pub(super) struct GetPlan {
     /// The content of files decides.
     pub(super) checksum: bool,
     pub(super) waiting: RefCell<Waiting<Offer>>,
+    /// Files that wait until all directories of the source are known.
+    pub(super) behind: RefCell<Vec<(WirePath, Offer)>>,
 }
 
 /// Where a dry run of `get` looks.
@@ -63,6 +63,7 @@ impl GetPlan {
         local: &Local,
     ) -> Result<(), TransferError> {
         let mut comparison = Comparison::new(self.checksum);
+        self.closing.tell_unplanned(&self.told);
         let (Local::File(directory, _) | Local::Directory(directory)) = local else {
             expect_end(mailbox)?;
             let EntryKind::File { size } = kind else { return Ok(()) };
@@ -72,7 +73,13 @@ impl GetPlan {
         let root = match Root::open(directory) {
             Ok(root) => Some(Arc::new(root)),
             // It would be made.
-            Err(cause) if cause.kind() == ErrorKind::NotFound => None,
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                if let Err(cause) = check_creation(directory) {
+                    self.told.refuse(Error::local(directory)(cause));
+                    return Ok(());
+                }
+                None
+            }
             Err(cause) => {
                 self.told.refuse(Error::local(directory)(cause));
                 return Ok(());
@@ -98,7 +105,8 @@ impl GetPlan {
             Ok(self.filter.keeps_printed(name))
         };
         self.told.take_listing(mailbox, &self.remote, take, skipped)?;
-        for (path, offer) in self.waiting.take().take() {
+        let behind = self.behind.take();
+        for (path, offer) in behind.into_iter().chain(self.waiting.take().take()) {
             self.compare_file(path, &offer, root.as_ref(), &mut comparison)?;
         }
         refused.tell(&self.told);
@@ -120,14 +128,23 @@ impl GetPlan {
         let there = found.map(|found| found.offer.size);
         let change = match listed {
             _ if root.keeps(name, &self.policy, &or_latest(listed, size)) => Change::Kept,
-            Some(listed) if Change::of(&listed, found.as_ref()) == Change::Unchanged => {
+            Some(listed)
+                if !self.checksum
+                    && Change::of(&listed, found.as_ref()) == Change::Unchanged =>
+            {
                 Change::by(&self.policy, &listed, found.as_ref())
             }
             _ => {
-                // What is named has no directory make way.
-                let policy = Policy { make_way: false, ..(*self.policy).clone() };
+                // What is named has no directory and no link make way.
+                let policy = Policy {
+                    make_way: false,
+                    keeps_links: true,
+                    opens_directories: false,
+                    ..(*self.policy).clone()
+                };
                 check_place(root, name, &policy)?;
                 check_backup(root, name, &policy)?;
+                root.check_change_of(name, &policy)?;
                 Change::of_size(size, there)
             }
         };
@@ -142,10 +159,13 @@ impl GetPlan {
         comparison: &mut Comparison,
         refused: &mut Refused,
     ) -> Result<(), TransferError> {
-        self.closing.add_names(groups)?;
+        self.closing.add_names(groups, &self.filter)?;
         for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
             match root.map(|root| self.check_directory(root, &group.directory)) {
-                Some(Ok(true)) => self.closing.add_expected(&group.directory),
+                Some(Ok(true)) => {
+                    self.closing.add_expected(&group.directory);
+                    self.plan_mode(group, root)?;
+                }
                 Some(Err(error)) => {
                     refused.add(self.refused(group, error)?, &self.told);
                     continue;
@@ -155,7 +175,12 @@ impl GetPlan {
             for (position, entry) in group.paths(&WirePath::root()).enumerate() {
                 let (path, offer) = entry?;
                 let inode = group.inode(position);
-                if self.filter.keeps(&path, false) && !self.waits(&path, inode, &offer, root)? {
+                if !self.filter.keeps(&path, false) || self.waits(&path, inode, &offer, root)? {
+                    continue;
+                }
+                if self.policy.backup.is_some() {
+                    wait_for_directories(&mut self.behind.borrow_mut(), (path, offer))?;
+                } else {
                     self.compare_file(path, &offer, root, comparison)?;
                 }
             }
@@ -203,24 +228,29 @@ impl GetPlan {
             self.told.planned(name, offer.size, Change::Kept);
             return Ok(());
         }
-        if let Err(error) = check_place(root, &path, &self.policy) {
-            self.told.file(name, Err(error));
-            return Ok(());
-        }
-        if root.directory(&path).is_ok() {
-            // It makes way for the file.
-            self.told.planned(name.clone(), 0, Change::Deleted);
-        }
         let found = root.found(&path);
         if found.is_some() {
             self.closing.add_expected(&path);
         }
         let change = Change::by(&self.policy, offer, found.as_ref());
-        if !matches!(change, Change::Unchanged | Change::Attributes)
-            && let Err(error) = check_backup(root, &path, &self.policy)
-        {
-            self.told.file(name, Err(error));
-            return Ok(());
+        let goes = if self.needs_no_place(offer, found.as_ref(), change) {
+            Vec::new()
+        } else {
+            match self.check_change(root, &path) {
+                Ok(goes) => goes,
+                Err(error) => {
+                    self.told.file(name, Err(error));
+                    return Ok(());
+                }
+            }
+        };
+        if root.directory(&path).is_ok() {
+            self.closing.note_making_way(&path);
+            for goes in goes {
+                let path = printed_below(&self.remote, &goes.path);
+                self.told.planned_removal(path, goes.size);
+            }
+            self.told.planned_removal(name, 0);
         }
         let ours = Ours::Below(Arc::clone(root), path);
         let file = ComparedFile { theirs, ours, size: offer.size };
@@ -228,13 +258,43 @@ impl GetPlan {
         comparison.plan(&self.told, file, found, change)
     }
 
-    /// Whether there is a directory at `path`, as by [`check_directory`]. Tells what would make way for one.
+    /// Whether a file is there in the end without having been received into another one.
+    fn needs_no_place(&self, offer: &Offer, found: Option<&Found>, change: Change) -> bool {
+        if self.checksum && found.is_some_and(|found| found.offer.size == offer.size) {
+            // A large one is compared when it is asked for.
+            return offer.size <= SMALL_FILE;
+        }
+        matches!(change, Change::Unchanged | Change::Attributes)
+    }
+
+    /// What would go with a directory in the place of a file, if the file can be received there.
+    fn check_change(&self, root: &Root, path: &WirePath) -> Result<Vec<Goes>, TransferError> {
+        let goes = check_place(root, path, &self.policy)?;
+        check_backup(root, path, &self.policy)?;
+        if let Some(kept) = self.closing.is_kept_as_directory(&self.remote.join(path)?) {
+            return Err(kept.into());
+        }
+        root.check_change_of(path, &self.policy)?;
+        Ok(goes)
+    }
+
+    /// Tells that a directory that is there gets the permissions of the source's.
+    fn plan_mode(&self, group: &Group, root: Option<&Arc<Root>>) -> Result<(), TransferError> {
+        let found = root.and_then(|root| root.mode_of_directory(&group.directory));
+        if self.closing.changes_mode(group, found, false) {
+            let name = self.remote.join(&group.directory)?;
+            self.told.planned(name.as_str().to_owned(), 0, Change::Attributes);
+        }
+        Ok(())
+    }
+
+    /// Whether there is a directory at `path`. Tells what would make way for one.
     fn check_directory(&self, root: &Root, path: &WirePath) -> Result<bool, TransferError> {
         if let Some(size) = root.in_the_way(path, &self.policy)? {
             let name = self.remote.join(path)?;
-            self.told.planned(name.as_str().to_owned(), size, Change::Deleted);
+            self.told.planned_removal(name.as_str().to_owned(), size);
         }
-        check_directory(root, path, &self.policy)
+        Ok(root.has_directory(path, &self.policy)?)
     }
 
     /// A directory that could not be made, with the files in it that are not left out.
@@ -248,6 +308,37 @@ impl GetPlan {
         }
         Ok(Directory { path: self.remote.join(&group.directory)?, files, error })
     }
+}
+
+/// Whether a directory that is missing could be made, with those above it.
+fn check_creation(directory: &Path) -> std::io::Result<()> {
+    let mut next = Some(directory);
+    while let Some(path) = next {
+        let path = if path == Path::new("") { Path::new(".") } else { path };
+        match path.symlink_metadata() {
+            // A link that leads nowhere has its name.
+            Ok(_) => {
+                return if path.is_dir() { may_create_in(path) } else { Err(in_the_way()) };
+            }
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            Err(cause) => return Err(cause),
+        }
+        next = path.parent();
+    }
+    Ok(())
+}
+
+fn in_the_way() -> std::io::Error {
+    ErrorKind::AlreadyExists.into()
+}
+
+/// Puts off what may have to be kept under the name of a directory that is still to be listed.
+fn wait_for_directories<T>(behind: &mut Vec<T>, file: T) -> Result<(), TransferError> {
+    if behind.len() == MAX_LISTED {
+        return Err(TransferError::TooManyNames(MAX_LISTED));
+    }
+    behind.push(file);
+    Ok(())
 }
 
 /// Whether what is found may be what is offered.
@@ -289,22 +380,6 @@ impl Name<'_> {
     }
 }
 
-/// Whether there is a directory at `path`, into which or in whose place others could be received. What would make way
-/// for one does not count.
-fn check_directory(
-    root: &Root,
-    path: &WirePath,
-    policy: &Policy,
-) -> Result<bool, TransferError> {
-    match root.directory(path) {
-        Ok(_) => Ok(true),
-        Err(RootError::NotFound(_)) => Ok(false),
-        Err(RootError::WrongKind(..)) if policy.make_way => Ok(false),
-        Err(RootError::Symlink(_)) if policy.make_way && policy.preserve => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Something that would be sent: a file or a directory, and its path on the server.
 pub(super) struct Sent {
     pub(super) path: PathBuf,
@@ -317,11 +392,11 @@ pub(super) fn send(
     run: &mut Run<'_>,
     producer: &Producer,
     sent: Vec<Sent>,
-    filter: &Filter,
-    policy: &Policy,
+    (filter, policy): (&Filter, &Policy),
     closing: &Closing,
-    checksum: bool,
+    (checksum, taken): (bool, &Taken),
 ) -> Result<(), Error> {
+    closing.tell_unplanned(producer);
     let refusal = match sent.first() {
         Some(first) if run.protocol_version()? >= EDITS => may_write(run, &first.remote)?,
         _ => None,
@@ -332,21 +407,25 @@ pub(super) fn send(
     for sent in sent {
         let mailbox = run.open()?;
         let (producer, filter) = (producer.clone(), filter.clone());
-        let (policy, closing) = (policy.clone(), closing.clone());
+        let (policy, closing, taken) = (policy.clone(), closing.clone(), taken.clone());
         let (name, refusal) = (sent.remote.to_string(), refusal.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
             if let Some(refusal) = refusal {
                 return refuse(&sent, filter, &producer, refusal).map(|()| None);
             }
-            let there = Remote::ask(mailbox, &sent.remote)?;
+            let keeps_all = !sent.is_directory && policy.ignore_existing;
+            let there = Remote::ask(mailbox, &sent.remote, keeps_all)?;
             let mut comparison = Comparison::new(checksum);
             let (producer, policy, closing) = (&producer, &policy, &closing);
-            let plan = SendPlan { version, producer, policy, closing, checksum };
-            if sent.is_directory {
-                plan.tree(&sent, &there, filter, &mut comparison)?;
+            let taken = &taken;
+            let plan = SendPlan { version, producer, policy, closing, checksum, taken };
+            let planned = if sent.is_directory {
+                plan.tree(&sent, &there, filter, &mut comparison)
             } else {
-                plan.file(&sent, &there, &mut comparison)?;
-            }
+                plan.file(&sent, &there, &mut comparison)
+            };
+            closing.add_listing(sent.remote, there);
+            planned?;
             comparison.submit(producer);
             Ok(None)
         });
@@ -411,218 +490,6 @@ fn refuse(
     Ok(())
 }
 
-/// What is below a directory of the server.
-#[derive(Default)]
-struct Tree {
-    files: HashMap<WirePath, Found>,
-    directories: HashSet<WirePath>,
-    /// With the time of modification.
-    links: HashMap<WirePath, Mtime>,
-    /// Pipes, devices and sockets, as they are printed.
-    specials: HashSet<String>,
-    /// Directories that have something in them.
-    full: HashSet<WirePath>,
-}
-
-impl Tree {
-    fn take(&mut self, groups: &[Group]) -> Result<(), TransferError> {
-        for group in groups {
-            self.note_full(group.directory.split_last().map(|(parent, _)| parent));
-            if !group.files.is_empty() || !group.links.is_empty() {
-                self.note_full(Some(group.directory.clone()));
-            }
-            self.directories.insert(group.directory.clone());
-            for (name, _, modified) in &group.links {
-                self.links.insert(group.directory.join(name)?, *modified);
-            }
-            let grain = group.grain.unwrap_or(Grain::FINEST);
-            for entry in group.paths(&WirePath::root()) {
-                let (path, offer) = entry?;
-                self.files.insert(path, Found { offer, grain });
-            }
-        }
-        if self.files.len() + self.directories.len() + self.links.len() <= MAX_LISTED {
-            return Ok(());
-        }
-        Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
-    }
-
-    /// Takes in what the server leaves out of the listing; its name is printable.
-    fn take_left_out(&mut self, name: &str, reason: &str) {
-        let parent = name.rsplit_once('/').map_or("", |(parent, _)| parent);
-        self.note_full(WirePath::new(parent).ok());
-        if reason == IS_SPECIAL && self.specials.len() < MAX_LISTED {
-            self.specials.insert(name.to_owned());
-        }
-    }
-
-    fn note_full(&mut self, directory: Option<WirePath>) {
-        if let Some(directory) = directory.filter(|_| self.full.len() <= MAX_LISTED) {
-            self.full.insert(directory);
-        }
-    }
-
-    /// Why the directory at `path` could not make way for a file.
-    fn stays(&self, path: &WirePath, policy: &Policy) -> Option<RootError> {
-        let because = |path: String, why| Some(RootError::WrongKind(path, why));
-        if !policy.make_way {
-            return Some(has_a_directory(path));
-        }
-        if policy.backup.is_some() && self.full.contains(path) {
-            return because(path.to_string(), HAS_CONTENT);
-        }
-        let above = format!("{path}/");
-        let special = self.specials.iter().find(|name| name.starts_with(&above))?;
-        because(special.clone(), "file or directory, and therefore not removed")
-    }
-
-    /// Why what is at `path` could not be kept under another name.
-    fn cannot_keep(&self, path: &WirePath, policy: &Policy) -> Option<RootError> {
-        let kept = policy.backup.as_ref()?.name_of(path.as_str()).ok()?;
-        let is_taken = WirePath::new(&kept).is_ok_and(|kept| self.directories.contains(&kept))
-            || self.specials.contains(&printable(&kept));
-        let why = "file to keep another one in";
-        is_taken.then(|| RootError::WrongKind(printable(&kept), why))
-    }
-}
-
-/// What the server has at a path.
-enum Remote {
-    Nothing,
-    File(u64, Option<Found>),
-    Directory(Tree),
-}
-
-impl Remote {
-    fn ask(mailbox: &Mailbox, path: &WirePath) -> Result<Self, TransferError> {
-        mailbox.send(Message::List {
-            path: path.clone(),
-            depth: Some(WHOLE),
-            // A link may be in the place of a file.
-            links: true,
-            content: false,
-        })?;
-        let kind = match mailbox.recv() {
-            Ok(Message::Entry { kind }) => kind,
-            Ok(other) => return Err(TransferError::unexpected(&other)),
-            Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => {
-                return Ok(Self::Nothing);
-            }
-            Err(error) => return Err(error),
-        };
-        let tree = RefCell::new(Tree::default());
-        let take = |groups: &[Group]| tree.borrow_mut().take(groups);
-        let skipped = |name: &str, reason: &str| tree.borrow_mut().take_left_out(name, reason);
-        Reporter::look_at_listing_of_all(mailbox, take, skipped)?;
-        let tree = tree.into_inner();
-        Ok(match kind {
-            EntryKind::File { size } => Self::File(size, tree.files.into_values().next()),
-            EntryKind::Directory { .. } => Self::Directory(tree),
-        })
-    }
-
-    /// Whether something that is no file stays at `path` below this where a file is offered.
-    fn keeps(&self, path: &WirePath, policy: &Policy, offer: &Offer) -> bool {
-        let Self::Directory(there) = self else { return false };
-        let link =
-            there.links.get(path).map(|modified| Offer { modified: *modified, ..*offer });
-        link.is_some_and(|link| policy.keeps(&link, offer))
-            || policy.ignore_existing && there.directories.contains(path)
-    }
-
-    /// What would become of a file at `path` below this, and the size of what is there.
-    fn change(&self, path: &WirePath, policy: &Policy, offer: &Offer) -> (Change, Option<u64>) {
-        let found = match self {
-            Self::Directory(there) => there.files.get(path),
-            Self::Nothing | Self::File(..) => None,
-        };
-        if self.keeps(path, policy, offer) {
-            return (Change::Kept, None);
-        }
-        (Change::by(policy, offer, found), found.map(|found| found.offer.size))
-    }
-
-    /// Why a file could not be received as `path` below this, in a directory that is there or could be made.
-    fn refuses(
-        &self,
-        path: &WirePath,
-        policy: &Policy,
-        offer: &Offer,
-    ) -> Option<TransferError> {
-        let Self::Directory(there) = self else { return None };
-        if self.keeps(path, policy, offer) {
-            return None;
-        }
-        if there.directories.contains(path) {
-            return there.stays(path, policy).map(refusal);
-        }
-        if there.specials.contains(&path.to_string()) {
-            let why = "file: a pipe, device or socket has this name";
-            return Some(refusal(RootError::WrongKind(path.to_string(), why)));
-        }
-        if there.links.contains_key(path) && !policy.preserve {
-            return Some(refusal(RootError::Symlink(path.to_string())));
-        }
-        None
-    }
-
-    /// Why what a file at `path` below this replaces could not be kept.
-    fn cannot_keep(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
-        let Self::Directory(there) = self else { return None };
-        there.cannot_keep(path, policy).map(refusal)
-    }
-
-    /// What would make way for a directory, or for something else, at `path` below this, and its size.
-    fn makes_way(&self, path: &WirePath, for_directory: bool) -> Option<u64> {
-        let Self::Directory(there) = self else { return None };
-        if !for_directory {
-            return there.directories.contains(path).then_some(0);
-        }
-        let file = there.files.get(path).map(|found| found.offer.size);
-        file.or_else(|| there.links.contains_key(path).then_some(0))
-    }
-
-    /// Why `path` below this could not be a directory.
-    fn refuses_directory(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
-        let is_none = |path: &WirePath| {
-            Some(refusal(RootError::WrongKind(path.to_string(), "directory")))
-        };
-        let there = match self {
-            Self::Nothing => return None,
-            Self::File(..) => return is_none(path),
-            Self::Directory(there) => there,
-        };
-        let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
-        let mut line = std::iter::successors(Some(path.clone()), parent);
-        line.find_map(|path| {
-            if there.links.contains_key(&path) && !(policy.make_way && policy.preserve) {
-                return Some(refusal(RootError::Symlink(path.to_string())));
-            }
-            let is_file = there.files.contains_key(&path) && !policy.make_way;
-            if is_file || there.specials.contains(&path.to_string()) {
-                return is_none(&path);
-            }
-            let is_there = there.files.contains_key(&path) || there.links.contains_key(&path);
-            there.cannot_keep(&path, policy).filter(|_| is_there).map(refusal)
-        })
-    }
-}
-
-/// Why a directory that has content makes no way where what makes way is kept.
-const HAS_CONTENT: &str =
-    "file: a directory with something in it has this name, and can't be kept";
-
-/// The error where a file would go into the place of a directory.
-fn has_a_directory(path: &WirePath) -> RootError {
-    RootError::WrongKind(path.to_string(), "file: a directory has this name")
-}
-
-/// As the server would say it.
-fn refusal(error: RootError) -> TransferError {
-    let error = TransferError::from(error);
-    error.to_fail().map_or(error, TransferError::Remote)
-}
-
 /// What a dry run of sending goes by.
 struct SendPlan<'a> {
     /// The version of the protocol that the server speaks.
@@ -631,6 +498,29 @@ struct SendPlan<'a> {
     policy: &'a Policy,
     closing: &'a Closing,
     checksum: bool,
+    /// What several sources send.
+    taken: &'a Taken,
+}
+
+/// What of a tree is not held against what is there at once.
+#[derive(Default)]
+struct PutOff {
+    /// Files of the directory that the walk is in, if that could not be made.
+    within: Option<Directory>,
+    refused: Refused,
+    /// Files that wait until all their names are known.
+    waiting: Waiting<(WirePath, Offer)>,
+    /// Files that wait until all directories of the source are known.
+    behind: Vec<(WirePath, Offer)>,
+}
+
+impl PutOff {
+    /// The walk is in another directory, or at its end.
+    fn end_directory(&mut self, told: &Reporter) {
+        if let Some(last) = self.within.take() {
+            self.refused.add(last, told);
+        }
+    }
 }
 
 impl SendPlan<'_> {
@@ -645,7 +535,9 @@ impl SendPlan<'_> {
         closing.add_file_name(sent.remote.as_str())?;
         let offer = FileSource::look_at(&sent.path).map_err(TransferError::reading)?;
         let number = number_at(&sent.path).map_err(TransferError::reading)?;
-        if closing.is_another_name(&sent.remote, number, &offer)? {
+        if !self.taken.takes(&sent.remote, self.producer)?
+            || closing.is_another_name(&sent.remote, number, &offer)?
+        {
             return Ok(());
         }
         let (change, found) = match there {
@@ -655,7 +547,10 @@ impl SendPlan<'_> {
             }
             Remote::File(size, None) if policy.ignore_existing => (Change::Kept, Some(*size)),
             Remote::File(size, None) => (Change::of_size(offer.size, Some(*size)), Some(*size)),
-            Remote::Directory(..) if policy.ignore_existing => (Change::Kept, None),
+            Remote::Directory(..) | Remote::Other if policy.ignore_existing => {
+                (Change::Kept, None)
+            }
+            Remote::Other => return Ok(()),
             Remote::Directory(..) => return Err(refusal(has_a_directory(&sent.remote))),
         };
         let (theirs, ours) = (sent.remote.clone(), Ours::At(sent.path.clone()));
@@ -674,45 +569,30 @@ impl SendPlan<'_> {
         let (closing, producer, base) = (self.closing, self.producer, &sent.remote);
         let root = Root::open(&sent.path).map(Arc::new).map_err(TransferError::reading)?;
         closing.add_tree(base, &filter);
-        let (mut directory, mut refused) = (WirePath::root(), Refused::default());
-        // Files of the directory that the walk is in, if that could not be made.
-        let mut within: Option<Directory> = None;
+        let refused = Refused::of_server();
+        let (mut directory, mut put_off) =
+            (WirePath::root(), PutOff { refused, ..PutOff::default() });
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), filter);
         let walk = walk.with_links(self.policy.preserve);
         let walk = walk.with_backslashes(self.version >= BACKSLASHES);
-        let mut waiting = Waiting::default();
         for item in walk.with_prefix(base.clone()) {
             match item {
                 WalkItem::Directory(group) => {
+                    self.directory(base.join(&group.directory)?, there, &group, &mut put_off)?;
                     directory = group.directory;
-                    let path = base.join(&directory)?;
-                    closing.add_name(path.as_str())?;
-                    if let Some(last) = within.take() {
-                        refused.add(last, producer);
-                    }
-                    let refused = there.refuses_directory(&directory, self.policy);
-                    if let (None, Some(size)) = (&refused, there.makes_way(&directory, true)) {
-                        producer.planned(path.as_str().to_owned(), size, Change::Deleted);
-                    }
-                    within = refused.map(|error| Directory { path, files: Vec::new(), error });
                 }
                 WalkItem::Link(name, target, modified) => {
                     let path = base.join(&directory.join(&name)?)?;
                     closing.add_file_name(path.as_str())?;
-                    closing.add_link(producer, path, target, modified)?;
+                    if self.taken.takes(&path, producer)? {
+                        closing.add_link(producer, path, target, modified)?;
+                    }
                 }
                 WalkItem::File(file) => {
-                    let (path, offer) = (directory.join(file.name())?, file.offer());
+                    let path = directory.join(file.name())?;
                     let theirs = base.join(&path)?;
-                    closing.add_file_name(theirs.as_str())?;
-                    match &mut within {
-                        Some(last) => {
-                            if !closing.is_another_name(&theirs, file.inode(), &offer)? {
-                                last.files.push(theirs.as_str().to_owned());
-                            }
-                        }
-                        None if self.waits(&theirs, there, &path, &file, &mut waiting)? => {}
-                        None => self.below(base, there, (&root, path), &offer, comparison)?,
+                    if !self.puts_off(&theirs, there, (&path, &file), &mut put_off)? {
+                        self.below(base, there, (&root, path), &file.offer(), comparison)?;
                     }
                 }
                 other => {
@@ -721,14 +601,73 @@ impl SendPlan<'_> {
                 }
             }
         }
-        for (_, (path, offer)) in waiting.take() {
+        let waiting = put_off.waiting.take().into_iter().map(|(_, file)| file);
+        for (path, offer) in std::mem::take(&mut put_off.behind).into_iter().chain(waiting) {
             self.below(base, there, (&root, path), &offer, comparison)?;
         }
-        if let Some(last) = within {
-            refused.add(last, producer);
-        }
-        refused.tell(producer);
+        put_off.end_directory(producer);
+        put_off.refused.tell(producer);
         Ok(())
+    }
+
+    /// Holds the directory that goes to `path` against what is there.
+    fn directory(
+        &self,
+        path: WirePath,
+        there: &Remote,
+        group: &Group,
+        put_off: &mut PutOff,
+    ) -> Result<(), TransferError> {
+        self.closing.add_name(path.as_str())?;
+        self.closing.add_directory_name(&path)?;
+        put_off.end_directory(self.producer);
+        let refused = there.refuses_directory(&group.directory, self.policy);
+        if refused.is_none() {
+            self.plan_directory(&path, there, group);
+        }
+        put_off.within = refused.map(|error| Directory { path, files: Vec::new(), error });
+        Ok(())
+    }
+
+    /// Whether a file at `path` below a directory, which goes to `theirs`, is not held against what is there at once, or
+    /// not at all.
+    fn puts_off(
+        &self,
+        theirs: &WirePath,
+        there: &Remote,
+        (path, file): (&WirePath, &FileEntry),
+        put_off: &mut PutOff,
+    ) -> Result<bool, TransferError> {
+        let (closing, offer) = (self.closing, file.offer());
+        closing.add_file_name(theirs.as_str())?;
+        if !self.taken.takes(theirs, self.producer)? {
+            return Ok(true);
+        }
+        if let Some(last) = &mut put_off.within {
+            if !closing.is_another_name(theirs, file.inode(), &offer)? {
+                last.files.push(theirs.as_str().to_owned());
+            }
+            return Ok(true);
+        }
+        if self.waits(theirs, there, path, file, &mut put_off.waiting)? {
+            return Ok(true);
+        }
+        if self.policy.backup.is_none() {
+            return Ok(false);
+        }
+        wait_for_directories(&mut put_off.behind, (path.clone(), offer)).map(|()| true)
+    }
+
+    /// Tells what would make way for a directory, or that it would get other permissions.
+    fn plan_directory(&self, theirs: &WirePath, there: &Remote, group: &Group) {
+        let name = || theirs.as_str().to_owned();
+        if let Some(size) = there.makes_way_for_directory(&group.directory) {
+            self.producer.planned_removal(name(), size);
+        }
+        let found = there.mode_of_directory(&group.directory);
+        if self.closing.changes_mode(group, found, theirs.is_root()) {
+            self.producer.planned(name(), 0, Change::Attributes);
+        }
     }
 
     /// Whether a file at `path` below a directory is not yet held against what is there, or not at all: it may be there
@@ -745,11 +684,7 @@ impl SendPlan<'_> {
         if self.version < OTHER_NAMES {
             return self.closing.is_another_name(theirs, inode, offer);
         }
-        let found = match there {
-            Remote::Directory(there) => there.files.get(path),
-            Remote::Nothing | Remote::File(..) => None,
-        };
-        let is_there = is_there(found, offer, self.checksum);
+        let is_there = is_there(there.file(path), offer, self.checksum);
         let name = Name { path: theirs, inode, offer, is_there };
         name.waits(self.closing, waiting, (path.clone(), *offer))
     }
@@ -769,50 +704,22 @@ impl SendPlan<'_> {
             return Ok(());
         }
         let (change, found) = there.change(&path, self.policy, offer);
-        if !matches!(change, Change::Unchanged | Change::Attributes | Change::Kept)
-            && let Some(error) = there.cannot_keep(&path, self.policy)
+        let is_there = matches!(change, Change::Unchanged | Change::Attributes | Change::Kept);
+        let as_directory = || self.closing.is_kept_as_directory(&theirs).map(refusal);
+        if !is_there
+            && let Some(error) = there.cannot_keep(&path, self.policy).or_else(as_directory)
         {
             self.producer.file(theirs.as_str().to_owned(), Err(error));
             return Ok(());
         }
-        if change != Change::Kept && there.makes_way(&path, false).is_some() {
-            self.producer.planned(theirs.as_str().to_owned(), 0, Change::Deleted);
+        if change != Change::Kept && there.other_kind(&path).is_some() {
+            self.closing.note_making_way(&theirs);
+            for (name, size) in there.goes_with(&path) {
+                self.producer.planned_removal(printed_below(base, &name), size);
+            }
         }
         let ours = Ours::Below(Arc::clone(root), path);
         let file = ComparedFile { theirs, ours, size: offer.size };
         comparison.plan(self.producer, file, found, change)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn path(text: &str) -> WirePath {
-        WirePath::new(text).unwrap()
-    }
-
-    #[test]
-    fn a_server_that_keeps_whole_seconds_has_what_was_modified_within_one_of_them() {
-        let offer =
-            |nanos| Offer { size: 7, modified: Mtime { seconds: 1000, nanos }, mode: 0o644 };
-        for (grain, change) in
-            [(Some("1000000000"), Change::Unchanged), (None, Change::Changed)]
-        {
-            let grain = grain.map(|text| serde_json::from_str(text).unwrap());
-            let mailbox = Mailbox::answered_by(move |_| {
-                let files = vec![FileEntry::new(path("file"), offer(0))];
-                let group = Group { files, grain, ..Group::default() };
-                let kind = EntryKind::Directory { mode: 0o755 };
-                vec![
-                    Message::Entry { kind },
-                    Message::Manifest(vec![group]),
-                    Message::EndOfList,
-                ]
-            });
-            let there = Remote::ask(&mailbox, &WirePath::root()).unwrap();
-            let told = there.change(&path("file"), &Policy::default(), &offer(123));
-            assert_eq!(told, (change, Some(7)));
-        }
     }
 }

@@ -254,8 +254,17 @@ impl Listing {
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
                 let checksum = self.checksum;
-                let waiting = RefCell::default();
-                let plan = GetPlan { remote, filter, told, policy, closing, checksum, waiting };
+                let (waiting, behind) = (RefCell::default(), RefCell::default());
+                let plan = GetPlan {
+                    remote,
+                    filter,
+                    told,
+                    policy,
+                    closing,
+                    checksum,
+                    waiting,
+                    behind,
+                };
                 return plan.follow(mailbox, kind, &local);
             }
         };
@@ -532,15 +541,16 @@ fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error>
             return Ok(Place::PassThrough(target));
         }
         (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
-            return Err(Error::Invalid(
-                "a directory can't go through a pipe or device".to_owned(),
-            ));
+            return Err(through_a_pipe());
         }
     };
-    // A file alone goes through: into a directory it goes by its name.
-    if dry_run && matches!(kind, EntryKind::File { .. }) && leads_through(&dest)? {
-        return Ok(Place::Planned(Local::Through));
-    }
+    // As without a dry run, which looks at it before anything else.
+    let resolved = if dry_run { resolve(&dest)? } else { Some(dest) };
+    let dest = match (resolved, kind) {
+        (Some(dest), _) => dest,
+        (None, EntryKind::File { .. }) => return Ok(Place::Planned(Local::Through)),
+        (None, EntryKind::Directory { .. }) => return Err(through_a_pipe()),
+    };
     let (directory, name) = names_of(dest, wanted.name, wanted.is_named, kind)?;
     if dry_run {
         return Ok(Place::Planned(match name {
@@ -556,9 +566,13 @@ fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error>
     })
 }
 
-/// Whether a file would be written through `dest` to a pipe or device.
-fn leads_through(dest: &Path) -> Result<bool, Error> {
-    Destination::leads_through(dest).map_err(Error::local(dest))
+fn through_a_pipe() -> Error {
+    Error::Invalid("a directory can't go through a pipe or device".to_owned())
+}
+
+/// What `dest` leads to, unless a file would be written through it to a pipe or device.
+fn resolve(dest: &Path) -> Result<Option<PathBuf>, Error> {
+    Destination::resolve(dest).map_err(Error::local(dest))
 }
 
 /// Creates what is missing of `directory`, which is to hold what `kind` says.

@@ -31,7 +31,7 @@ impl Listing {
         groups: &[Group],
     ) -> Result<(), TransferError> {
         let mut now = Vec::new();
-        self.closing.add_names(groups)?;
+        self.closing.add_names(groups, &self.filter)?;
         for group in groups {
             if !self.filter.keeps_whole(&group.directory) {
                 continue;
@@ -248,6 +248,7 @@ impl Listing {
                     expected.clone(),
                     &listing.told.progress,
                     &mut results,
+                    || {},
                 )
             });
             if let Err(error) = &ended {

@@ -426,7 +426,11 @@ impl<'a> Run<'a> {
 
     fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
         match result {
-            Ok(outcome) => self.tell(Event::File { path: &name, outcome: &outcome }),
+            Ok(outcome) => {
+                let attempt = self.attempt.as_ref().filter(|_| !self.options.checksum);
+                let outcome = attempt.map_or(outcome, |attempt| attempt.tell(&name, outcome));
+                self.tell(Event::File { path: &name, outcome: &outcome });
+            }
             Err(error) => {
                 self.faults.of_files.store(true, Ordering::Relaxed);
                 self.problem(&[name], error);

@@ -14,12 +14,14 @@ mod get_batch;
 mod jobs;
 mod listing;
 mod options;
+mod planned_edits;
 mod producer;
 mod put_batch;
 mod refused;
 mod requests;
 mod send;
 mod send_stream;
+mod server_tree;
 mod summary;
 mod waiting;
 

@@ -74,7 +74,7 @@ impl TransferOptions {
 
     /// The policy for files that are named.
     pub(super) fn policy(&self) -> Policy {
-        Policy { owner: self.owner, ..self.policy.clone() }
+        Policy { owner: self.owner, keeps_links: true, ..self.policy.clone() }
     }
 
     /// The policy for what is in directories that are transferred.
@@ -83,7 +83,7 @@ impl TransferOptions {
         // What a filter leaves out stays, and so does the directory that it may lie in. What a directory holds may be
         // newer than whatever has its name at the source.
         let make_way = self.delete && self.filter.keeps_all() && !update && !ignore_existing;
-        Policy { make_way, opens_directories: true, ..self.policy() }
+        Policy { make_way, opens_directories: true, keeps_links: false, ..self.policy() }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

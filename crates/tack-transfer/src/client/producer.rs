@@ -64,6 +64,8 @@ pub(super) struct Reporter {
     /// Totals to add expected sizes to.
     pub(super) progress: Arc<Progress>,
     faults: Arc<Faults>,
+    /// Something has been removed, or would be, to make way for something else.
+    has_removed: Arc<AtomicBool>,
 }
 
 /// What has failed so far. Certain only in the last jobs, when all has been told.
@@ -107,7 +109,7 @@ impl Reporter {
         progress: Arc<Progress>,
         faults: Arc<Faults>,
     ) -> Self {
-        Self { reports, notify, progress, faults }
+        Self { reports, notify, progress, faults, has_removed: Arc::default() }
     }
 
     /// Whether nothing has failed.
@@ -146,6 +148,9 @@ impl Reporter {
 
     /// Says what has been removed below `base` to make way for something of another kind.
     pub(super) fn removed(&self, base: &WirePath, removed: Removed) {
+        if !removed.paths.is_empty() || removed.others > 0 {
+            self.has_removed.store(true, Ordering::Relaxed);
+        }
         for path in removed.paths {
             let (name, edit) = (printed_below(base, &path), EditKind::Removal);
             // Fails only if the operation has ended.
@@ -157,6 +162,17 @@ impl Reporter {
                 removed.others
             ));
         }
+    }
+
+    /// Says what would be removed to make way for something of another kind.
+    pub(super) fn planned_removal(&self, name: String, size: u64) {
+        self.has_removed.store(true, Ordering::Relaxed);
+        self.planned(name, size, Change::Deleted);
+    }
+
+    /// Whether something has made way, or would.
+    pub(super) fn has_removed(&self) -> bool {
+        self.has_removed.load(Ordering::Relaxed)
     }
 
     /// Queues a job from within a job, which must not wait for others to end.

@@ -122,10 +122,7 @@ impl Exchange {
         let waiting = sole.then(|| progress.comparing().wait());
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         drop(waiting);
-        for file in &wanted {
-            let (path, _) = self.file(*file)?;
-            self.batch.closing.note_begun(&self.batch.base.join(&path)?);
-        }
+        self.note_begun(&wanted)?;
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
             progress.expect(sender.offer().size);
             let told = self.told.clone();
@@ -154,6 +151,19 @@ impl Exchange {
             self.send(mailbox, &small, &compare)?;
         }
         self.await_stored(mailbox)
+    }
+
+    /// Notes that these files are about to be transferred. What has been sent ahead, and is there already, is not.
+    fn note_begun(&self, wanted: &HashSet<u32>) -> Result<(), TransferError> {
+        for (file, (path, _)) in (0..).zip(&self.files) {
+            let theirs = self.batch.base.join(path)?;
+            if wanted.contains(&file) {
+                self.batch.closing.note_begun(&theirs);
+            } else {
+                self.batch.closing.forget_begun(&theirs);
+            }
+        }
+        Ok(())
     }
 
     /// What of the files that have been sent is in place.
@@ -193,6 +203,11 @@ impl Exchange {
         };
         let small: Vec<u32> = (0..self.files.len() as u32).filter(is_small).collect();
         small.iter().try_for_each(|&file| self.expect(file))?;
+        // The server may place them, and the answer may never come.
+        for &file in &small {
+            let (path, _) = self.file(file)?;
+            self.batch.closing.note_begun(&self.batch.base.join(&path)?);
+        }
         self.send(mailbox, &small, &HashMap::new())
     }
 

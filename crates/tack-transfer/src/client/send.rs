@@ -11,7 +11,7 @@ use super::dry_run::{self, Sent};
 use super::event::End;
 use super::get::same_name;
 use super::jobs::{Job, Kind, Run};
-use super::producer::Producer;
+use super::producer::{Producer, Reporter};
 use super::put_batch::{Origin, PutBatch};
 use crate::error::{Error, Feature};
 use crate::protocol::{
@@ -70,15 +70,16 @@ pub(super) fn start(
     };
     let mut policy_within = options.policy_within();
     policy_within.make_way &= are_apart(&sources);
+    let taken = Taken::by(&sources);
     if options.dry_run {
         let sent = planned(&sources, &place, &producer);
         let policy = policy_within;
         let checksum = options.checksum;
-        return dry_run::send(run, &producer, sent, &filter, &policy, &closing, checksum);
+        let (how, content) = ((&filter, &policy), (checksum, &taken));
+        return dry_run::send(run, &producer, sent, how, &closing, content);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy()));
     let policy_within = Arc::new(policy_within);
-    let taken = (sources.len() > 1).then(Mutex::default);
     let sending = Sending {
         taken,
         producer,
@@ -170,8 +171,13 @@ impl Place {
         let mailbox = run.open()?;
         let name = path.to_string();
         let asked = path.clone();
+        let keeps_all = run.options.policy.ignore_existing;
         let work = Box::new(move |mailbox: &Mailbox| {
-            let found = look_up(mailbox, asked)?;
+            let found = match look_up(mailbox, asked) {
+                // A link, or what is neither a file nor a directory: it stays.
+                Err(TransferError::Remote(fail)) if keeps_all && fail.is_in_the_way() => None,
+                found => found?,
+            };
             // Fails only if the operation has ended.
             let _ = tell.send(found);
             Ok(None)
@@ -253,10 +259,35 @@ fn ends_with_dot(path: &Path) -> bool {
     bytes[..end].ends_with(b"/.")
 }
 
+/// What several sources send, so that of two things of one name the first one counts.
+#[derive(Clone, Default)]
+pub(super) struct Taken(Option<Arc<Mutex<Names>>>);
+
+impl Taken {
+    fn by(sources: &[Source]) -> Self {
+        Self((sources.len() > 1).then(Arc::default))
+    }
+
+    /// Whether no other source has sent something of this name.
+    pub(super) fn takes(
+        &self,
+        remote: &WirePath,
+        told: &Reporter,
+    ) -> Result<bool, TransferError> {
+        let Some(taken) = &self.0 else { return Ok(true) };
+        // It is whole whenever the lock is free.
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = taken.insert_new(remote.as_str())?;
+        if !is_new {
+            told.skip(remote.as_str(), TWICE, Some(End::Local));
+        }
+        Ok(is_new)
+    }
+}
+
 /// How everything is sent.
 struct Sending {
-    /// What several sources send, so that of two things of one name the first one counts.
-    taken: Option<Mutex<Names>>,
+    taken: Taken,
     producer: Producer,
     filter: Filter,
     checksum: bool,
@@ -271,23 +302,11 @@ struct Sending {
 }
 
 impl Sending {
-    /// Whether no other source has sent something of this name.
-    fn takes(&self, remote: &WirePath) -> Result<bool, TransferError> {
-        let Some(taken) = &self.taken else { return Ok(true) };
-        // It is whole whenever the lock is free.
-        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = taken.insert_new(remote.as_str())?;
-        if !is_new {
-            self.producer.skip(remote.as_str(), TWICE, Some(End::Local));
-        }
-        Ok(is_new)
-    }
-
     /// Notes a file of a tree; when its content is sent. Never if another source has sent something of this name, or if
     /// it becomes a link to another file.
     fn turn_of(&self, remote: &WirePath, file: &FileEntry) -> Result<Turn, TransferError> {
         self.closing.add_file_name(remote.as_str())?;
-        if !self.takes(remote)?
+        if !self.taken.takes(remote, &self.producer)?
             || self.closing.is_another_name(remote, file.inode(), &file.offer())?
         {
             return Ok(Turn::Never);
@@ -422,7 +441,7 @@ impl Sending {
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
                     self.closing.add_file_name(remote.as_str())?;
-                    if self.takes(&remote)? {
+                    if self.taken.takes(&remote, &self.producer)? {
                         let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
                         self.closing.add_in_place(remote.clone(), ours)?;
                         self.closing.add_link(&self.producer, remote, target, modified)?;
@@ -559,7 +578,7 @@ impl<'a> Files<'a> {
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
         let number = number_at(path).map_err(TransferError::reading)?;
-        if !self.sending.takes(remote)?
+        if !self.sending.taken.takes(remote, &self.sending.producer)?
             || self.sending.closing.is_another_name(remote, number, &offer)?
         {
             return Ok(());

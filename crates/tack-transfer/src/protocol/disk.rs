@@ -16,6 +16,8 @@ use super::wire::{Mtime, Offer};
 
 /// Bytes of two files that are compared at a time.
 const COMPARED: usize = 64 * 1024;
+/// Permissions of files that are not preserved: setuid, setgid, sticky.
+pub(super) const SPECIAL: u32 = 0o7000;
 
 /// An open file that is sent.
 #[derive(Debug)]
@@ -107,11 +109,14 @@ pub struct Found {
     pub offer: Offer,
     /// How exactly its time is kept.
     pub grain: Grain,
+    /// It is setuid, setgid or sticky.
+    pub special: bool,
 }
 
 impl Found {
     pub(super) fn of(stat: &Stat) -> Self {
-        Self { offer: offer_of(stat), grain: Grain::of(stat) }
+        let special = stat.st_mode & SPECIAL != 0;
+        Self { offer: offer_of(stat), grain: Grain::of(stat), special }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -207,6 +207,49 @@ impl Editor {
         let number = |entry: &Stat| (entry.st_dev, entry.st_ino);
         let is_same = other.is_some_and(|other| number(&other) == number(&entry));
         Some((is_same, offer_of(&entry).modified))
+    }
+
+    /// Whether a removal or a link would succeed, once everything in the same directory has been removed that `goes`.
+    /// What is in directories is received by the policy `within`.
+    pub fn check(
+        &self,
+        edit: &Edit,
+        within: &Policy,
+        goes: impl Fn(&str) -> bool,
+    ) -> Result<(), TransferError> {
+        let (parent, _) = edit.path().split_last().unwrap_or_default();
+        let is_checked = matches!(edit, Edit::Remove(_)) || edit.kind() == EditKind::Link;
+        if !is_checked || !self.root.has_directory(&parent, within)? {
+            return Ok(());
+        }
+        let place = self.place(edit.path())?;
+        let Some(entry) = &place.entry else { return Ok(()) };
+        if edit.kind() == EditKind::Link && kind_of(entry) == FileType::Directory {
+            let directory = open_directory(&place.directory, &place.name)?;
+            if self.is_emptied(&directory, goes).map_err(TransferError::reading)? {
+                return Ok(());
+            }
+        }
+        place.check_replaceable(entry)?;
+        self.kept_name(&place).map(drop)
+    }
+
+    /// Whether nothing is left in a directory once everything has been removed that `goes`. What is kept stays in it.
+    fn is_emptied(&self, directory: &OwnedFd, goes: impl Fn(&str) -> bool) -> io::Result<bool> {
+        for name in Dir::read_from(directory)? {
+            let name = name?;
+            let Ok(name) = name.file_name().to_str() else { return Ok(false) };
+            let is_kept = || {
+                let entry = entry_at(directory, name).ok().flatten();
+                let is_directory =
+                    entry.is_some_and(|stat| kind_of(&stat) == FileType::Directory);
+                self.policy.backup.is_some() && !is_directory
+            };
+            if !matches!(name, "." | "..") && (!goes(name) || is_kept()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a removal leaves what it names, because that lies in a file system that is mounted below the root.

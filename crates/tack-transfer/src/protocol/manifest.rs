@@ -372,6 +372,7 @@ mod tests {
             whole_file: true,
             make_way: true,
             opens_directories: true,
+            keeps_links: true,
         }
     }
 

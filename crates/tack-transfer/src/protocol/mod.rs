@@ -29,7 +29,7 @@
 //! one. Peers of version 3 know neither.
 //!
 //! Where something of another kind has made way for what a client sends, a server of version 8 tells what it has removed:
-//! by `Removed` … before `Stored`, or before a `Wanted` that nothing follows.
+//! by `Removed` … before `Wanted` and before `Stored`.
 //!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
@@ -92,7 +92,7 @@ pub use error::TransferError;
 pub use filter::Filter;
 pub use group_commit::GroupCommit;
 pub use inodes::Inodes;
-pub use make_way::{MadeWay, Removed};
+pub use make_way::{Goes, MadeWay, Removed};
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
 pub use part_file::{Incoming, PartFile, RESERVED, check_backup, check_place, is_absent};
@@ -101,7 +101,7 @@ pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;
 pub use policy::{Policy, Suffix};
 pub use receiver::{Receiver, Step, Store};
-pub use root::{Root, RootError};
+pub use root::{Root, RootError, may_create_in};
 pub use sender::Sender;
 pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};

@@ -43,7 +43,7 @@ impl Names {
     }
 
     /// Takes a name away; whether it was one of them.
-    fn remove(&mut self, path: &str) -> bool {
+    pub fn remove(&mut self, path: &str) -> bool {
         self.0.remove(&digest(path))
     }
 

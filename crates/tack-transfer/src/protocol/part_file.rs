@@ -15,7 +15,7 @@ use super::acl;
 use super::creation_mask::creation_mask;
 use super::disk::has_same_content;
 use super::edit::Edited;
-use super::make_way::{self, MadeWay};
+use super::make_way::{self, Goes, MadeWay};
 use super::owner_writes;
 use super::part_opening::{open_locked, still_named};
 use super::policy::Policy;
@@ -182,7 +182,7 @@ impl PartFile {
         if root.hides(directory, name) {
             return Err(RootError::Hidden(path.to_string()).into());
         }
-        refuse_what_stays(root, directory, name, path, policy)?;
+        refuse_what_stays(root, (directory, name), path, policy, drop)?;
         let backup = match &policy.backup {
             Some(suffix) => Some(replace::backup_name(root, directory, name, suffix)?),
             None => None,
@@ -534,13 +534,23 @@ pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Res
 }
 
 /// Whether a file could be received into `path`, as far as what is there tells.
-pub fn check_place(root: &Root, path: &WirePath, policy: &Policy) -> Result<(), TransferError> {
+pub fn check_place(
+    root: &Root,
+    path: &WirePath,
+    policy: &Policy,
+) -> Result<Vec<Goes>, TransferError> {
+    let mut goes = Vec::new();
+    let Some((parent, _)) = path.split_last() else { return Ok(goes) };
+    if !root.has_directory(&parent, policy)? {
+        return Ok(goes);
+    }
     match root.place(path) {
-        Ok(Some((directory, name))) => refuse_what_stays(root, &directory, &name, path, policy),
-        Ok(None) | Err(RootError::NotFound(_)) => Ok(()),
-        // It makes way for a directory.
-        Err(RootError::WrongKind(..)) if policy.make_way => Ok(()),
-        Err(RootError::Symlink(_)) if policy.make_way && policy.preserve => Ok(()),
+        Ok(Some((directory, name))) => {
+            let add = |next| goes.push(next);
+            refuse_what_stays(root, (&directory, &name), path, policy, add)?;
+            Ok(goes)
+        }
+        Ok(None) | Err(RootError::NotFound(_)) => Ok(goes),
         Err(error) => Err(error.into()),
     }
 }
@@ -557,15 +567,15 @@ pub fn check_backup(
     Ok(())
 }
 
-/// Only a regular file is replaced, a link where links are preserved, and a directory where the policy
+/// Only a regular file is replaced, a link in a directory whose links are preserved, and a directory where the policy
 /// says so; others are refused before anything is transferred. A link is not followed either: its
-/// target lies where the peer has no business.
+/// target lies where the peer has no business. `goes` hears what is in a directory that makes way.
 fn refuse_what_stays(
     root: &Root,
-    directory: &OwnedFd,
-    name: &str,
+    (directory, name): (&OwnedFd, &str),
     path: &WirePath,
     policy: &Policy,
+    goes: impl FnMut(Goes),
 ) -> Result<(), TransferError> {
     let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
         return Ok(());
@@ -573,11 +583,11 @@ fn refuse_what_stays(
     let wanted = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if may_chown_to(stat.st_uid) => return Ok(()),
         FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
-        FileType::Symlink if policy.preserve => return Ok(()),
+        FileType::Symlink if policy.preserve && !policy.keeps_links => return Ok(()),
         FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
         FileType::Directory if policy.make_way => {
             let checked =
-                make_way::check_directory(root, directory, name, path.as_str(), policy);
+                make_way::check_directory(root, directory, name, path.as_str(), policy, goes);
             return Ok(checked?);
         }
         FileType::Directory => "file: a directory has this name",

@@ -56,9 +56,12 @@ impl Destination {
         Ok(Self::PassThrough(PassThrough { file, written: 0 }))
     }
 
-    /// Whether content would be written through `path` to something else, which is not opened.
-    pub(crate) fn leads_through(path: &Path) -> io::Result<bool> {
-        Ok(!matches!(Target::of(path)?, Target::Path(_)))
+    /// What `path` leads to; none if content would be written through it to something else, which is not opened.
+    pub(crate) fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
+        Ok(match Target::of(path)? {
+            Target::Path(path) => Some(path),
+            Target::StandardOutput | Target::Through(_) => None,
+        })
     }
 }
 

@@ -48,7 +48,8 @@ impl Change {
                 let there = found.offer.mode;
                 let narrower = there & offer.mode;
                 let mode = if policy.preserve { offer.mode } else { narrower };
-                if mode == there { Self::Unchanged } else { Self::Attributes }
+                let is_wider = policy.preserve && found.special;
+                if mode == there && !is_wider { Self::Unchanged } else { Self::Attributes }
             }
             found => Self::of(offer, found),
         }
@@ -88,7 +89,8 @@ mod tests {
         let offer =
             |size, seconds| Offer { size, modified: Mtime { seconds, nanos: 0 }, mode: 0 };
         let change = |found: Option<Offer>| {
-            let found = found.map(|offer| Found { offer, grain: Grain::FINEST });
+            let found =
+                found.map(|offer| Found { offer, grain: Grain::FINEST, special: false });
             Change::of(&offer(5, 1000), found.as_ref())
         };
         assert_eq!(change(None), Change::New);

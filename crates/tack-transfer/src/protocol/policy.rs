@@ -38,6 +38,10 @@ pub struct Policy {
     /// for each change in it. Receivers that do not know the field leave it open until all of it is in place.
     #[serde(skip_serializing_if = "is_false")]
     pub opens_directories: bool,
+    /// A link stays where a file is offered, also with [`preserve`](Self::preserve): the file is named, and whoever
+    /// names it may mean what the link leads to. Receivers that do not know the field replace it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub keeps_links: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

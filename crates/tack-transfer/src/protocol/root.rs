@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
 use super::acl;
 use super::disk::Found;
@@ -227,6 +227,53 @@ impl Root {
         policy.keeps_entry(&stat, offer)
     }
 
+    /// Whether there is a directory at `path`; false where it can be made, and what is on the way there, if anything is,
+    /// makes way for it by the `policy`.
+    pub fn has_directory(&self, path: &WirePath, policy: &Policy) -> Result<bool, RootError> {
+        let mut directory = self.directory.try_clone()?;
+        for name in path.components() {
+            directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
+                Ok(below) => below,
+                Err(rustix::io::Errno::NOENT) => return Ok(false),
+                Err(error) => {
+                    return match entry_at(&directory, name)? {
+                        Some(entry)
+                            if make_way::check_for_directory(
+                                self, &directory, name, &entry, policy,
+                            )? != ForDirectory::Stays =>
+                        {
+                            Ok(false)
+                        }
+                        _ => Err(explain(&directory, name, error, "directory")),
+                    };
+                }
+            };
+        }
+        Ok(true)
+    }
+
+    /// Whether the directory that `path` lies in, or the deepest one on the way there, lets entries be made. By the
+    /// `policy` it may be opened for that.
+    pub fn check_change_of(&self, path: &WirePath, policy: &Policy) -> Result<(), RootError> {
+        let mut directory = self.directory.try_clone()?;
+        let (parent, _) = path.split_last().unwrap_or_default();
+        for name in parent.components() {
+            // What is missing, or makes way, is made.
+            match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
+                Ok(below) => directory = below,
+                Err(_) => break,
+            }
+        }
+        let may_open = policy.opens_directories && is_own(&directory);
+        if may_open { Ok(()) } else { Ok(check_access(&directory, ".")?) }
+    }
+
+    /// Permissions of the directory at `path`.
+    pub fn mode_of_directory(&self, path: &WirePath) -> Option<u32> {
+        let stat = rustix::fs::fstat(self.directory(path).ok()?).ok()?;
+        Some(stat.st_mode & 0o7777)
+    }
+
     /// Size of the file or link at `path` that makes way for a directory, if there is one.
     pub fn in_the_way(
         &self,
@@ -338,6 +385,21 @@ impl Create<'_> {
         }
         open_directory(directory, name)
     }
+}
+
+/// Whether entries may be made in the directory at `path`.
+pub fn may_create_in(path: &Path) -> io::Result<()> {
+    check_access(&rustix::fs::CWD, path)
+}
+
+fn check_access(directory: &impl AsFd, path: impl rustix::path::Arg) -> io::Result<()> {
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    Ok(rustix::fs::accessat(directory, path, access, AtFlags::EACCESS)?)
+}
+
+fn is_own(directory: &OwnedFd) -> bool {
+    let owner = rustix::fs::fstat(directory).map(|stat| stat.st_uid);
+    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
 }
 
 /// Opens the regular file `name` of `directory` for reading, without following a link and

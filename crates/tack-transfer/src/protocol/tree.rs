@@ -147,10 +147,15 @@ impl Tree {
         stat: &Stat,
         offer: &Offer,
     ) -> Standing {
-        // The sender has taken permissions away since.
-        let narrower = stat.st_mode & 0o777 & offer.mode;
-        let mode = if self.policy.preserve { offer.mode & 0o777 } else { narrower };
-        if stat.st_mode & 0o777 == mode {
+        let (there, mode) = if self.policy.preserve {
+            // What runs as its owner or its group does not if the sender's does not.
+            (stat.st_mode & 0o7777, offer.mode & 0o777)
+        } else {
+            // The sender has taken permissions away since.
+            let there = stat.st_mode & 0o777;
+            (there, there & offer.mode)
+        };
+        if there == mode {
             return Standing::Unchanged;
         }
         // Its owner may not be allowed to open it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::acl;
-use super::disk::{Grain, number_of, offer_of};
+use super::disk::{Grain, SPECIAL, number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
@@ -18,9 +18,6 @@ use super::part_file::{PartName, RESERVED};
 use super::root::open_file;
 use super::wire::{Mtime, Offer};
 use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};
-
-/// Permissions of files that are not preserved: setuid, setgid, sticky.
-const SPECIAL: u32 = 0o7000;
 
 /// Why a pipe, a device or a socket is left out.
 pub const IS_SPECIAL: &str = "neither a file nor a directory";

@@ -392,6 +392,13 @@ pub struct Fail {
     pub text: String,
 }
 
+impl Fail {
+    /// Whether something else is there than was asked for: a link, a pipe, a device or a socket.
+    pub(crate) fn is_in_the_way(&self) -> bool {
+        matches!(self.code, FailCode::Refused | FailCode::BadPath)
+    }
+}
+
 /// Kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

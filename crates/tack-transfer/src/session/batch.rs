@@ -83,7 +83,7 @@ pub fn send_bundles(
 
 /// Receives the `expected` files into `tree` and waits until they are in place. What became of
 /// them goes into `results`, even if the exchange ends with an error: a file that is in place is
-/// in place.
+/// in place. `told` is called whenever something has come.
 pub fn receive_bundles(
     mailbox: &Mailbox,
     tree: &mut Tree,
@@ -91,12 +91,13 @@ pub fn receive_bundles(
     expected: Vec<Expected>,
     progress: &Progress,
     results: &mut Results,
+    told: impl FnMut(),
 ) -> Result<(), TransferError> {
     let (done, committed) = mpsc::channel();
     let waiting = expected.into_iter().map(|expected| (expected.file, expected)).collect();
     let (submitted, patience) = (HashMap::new(), PATIENCE);
     let mut receiving = Receiving { tree, commit, waiting, submitted, done, patience };
-    let ended = receiving.run(mailbox, progress, results);
+    let ended = receiving.run(mailbox, progress, results, told);
     let Receiving { submitted, done, .. } = receiving;
     // Ends when all that was handed in has been answered.
     drop(done);
@@ -135,10 +136,12 @@ impl Receiving<'_> {
         mailbox: &Mailbox,
         progress: &Progress,
         results: &mut Results,
+        mut told: impl FnMut(),
     ) -> Result<(), TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::Bundle(bytes) => {
+                    told();
                     for record in Records::new(&bytes) {
                         let record = record?;
                         let expected = self.expected(record.file)?;
@@ -277,8 +280,16 @@ mod tests {
         stream.inbox = None;
         let (progress, mut results) = (Progress::default(), Results::new());
         let expected = expected.collect();
-        let ended =
-            receive_bundles(&mailbox, &mut tree, commit, expected, &progress, &mut results);
+        let told = || {};
+        let ended = receive_bundles(
+            &mailbox,
+            &mut tree,
+            commit,
+            expected,
+            &progress,
+            &mut results,
+            told,
+        );
         (ended, results, dir)
     }
 

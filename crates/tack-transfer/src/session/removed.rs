@@ -30,6 +30,36 @@ pub(super) fn tell_removed(mailbox: &Mailbox, made_way: &MadeWay) -> Result<(), 
     mailbox.send(Message::Removed { paths: told, others })
 }
 
+/// Bytes of JSON of the paths that are told before a client is known to listen: they have to fit into what it lets come
+/// while it sends.
+const EARLY: usize = 8 * 1024;
+
+/// Tells what has made way while the client still sends, as far as it fits.
+pub(super) struct EarlyTeller<'a> {
+    mailbox: &'a Mailbox,
+    made_way: &'a MadeWay,
+    left: usize,
+}
+
+impl<'a> EarlyTeller<'a> {
+    pub(super) fn new(mailbox: &'a Mailbox, made_way: &'a MadeWay) -> Self {
+        Self { mailbox, made_way, left: EARLY }
+    }
+
+    pub(super) fn tell(&mut self) {
+        let left = &mut self.left;
+        let paths = self.made_way.take_some(|path| {
+            let rest = left.checked_sub(json_len(&path) + 1);
+            *left = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        if !paths.is_empty() {
+            // Fails only if the client is gone. What it has sent is taken all the same.
+            let _ = self.mailbox.send(Message::Removed { paths, others: 0 });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

@@ -9,7 +9,7 @@ use super::content::{Outcome, Progress, receive_content_and, send_content, sende
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use super::offered::Offered;
-use super::removed::tell_removed;
+use super::removed::{EarlyTeller, tell_removed};
 use crate::protocol::{
     Attributes, Digest, Edit, EditKind, Edited, Editor, EntryKind, FileEntry, FileSource,
     Group, GroupCommit, Hasher, Incoming, MAX_FILES, MadeWay, Manifest, Message, Offer, Policy,
@@ -355,7 +355,8 @@ impl Service {
             return Ok(());
         }
         let is_over = *brief && offered.files.is_empty() && !*ahead;
-        if is_over {
+        if !*ahead {
+            // Before any content, which may never come. A client that sends it ahead hears nothing until then.
             tell_removed_to(life, mailbox, &made_way)?;
         }
         mailbox.send(offered.wanted(None, within))?;
@@ -363,7 +364,14 @@ impl Service {
         let answered = if is_over {
             Ok(())
         } else {
-            let received = self.receive(mailbox, &mut tree, expected, &mut results);
+            let mut early = EarlyTeller::new(mailbox, &made_way);
+            let tells = life.version() >= TELLS_REMOVED;
+            let tell = || {
+                if tells {
+                    early.tell();
+                }
+            };
+            let received = self.receive(mailbox, &mut tree, expected, &mut results, tell);
             received.and_then(|()| {
                 tell_removed_to(life, mailbox, &made_way)?;
                 mailbox.send(Message::Stored)
@@ -391,10 +399,11 @@ impl Service {
         tree: &mut Tree,
         expected: Vec<Expected>,
         results: &mut Results,
+        tell: impl FnMut(),
     ) -> Result<(), TransferError> {
         let known: HashSet<u32> = results.keys().copied().collect();
         let (commit, progress) = (&self.commit, Progress::default());
-        receive_bundles(mailbox, tree, commit, expected, &progress, results)?;
+        receive_bundles(mailbox, tree, commit, expected, &progress, results, tell)?;
         // The client knows what it could not send.
         let is_news = |file, result: &Result<_, _>| {
             !known.contains(file) && !matches!(result, Err(TransferError::Remote(_)))
@@ -617,7 +626,7 @@ impl Service {
         let file = FileEntry::new(WirePath::new(name)?, offer);
         let mut group = Group::default();
         group.add(match self.root.found(path) {
-            Some(found) => file.with_grain(found.grain),
+            Some(found) => file.with_grain(found.grain).with_special(found.special),
             None => file,
         });
         Ok(group)

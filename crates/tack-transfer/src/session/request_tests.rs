@@ -124,6 +124,56 @@ fn put_many(content: &[u8], sole: bool, name_within: Option<&str>) -> Message {
 }
 
 #[test]
+fn what_makes_way_for_directories_is_told_before_any_content_is_asked_for() {
+    let served = tempfile::tempdir().unwrap();
+    std::fs::write(served.path().join("directory"), "in the way").unwrap();
+    let files = vec![FileEntry::new(path("file"), offer(b"content"))];
+    let group = Group { files, ..Group::new(path("directory"), vec![0o755]) };
+    let mut message = put_many(b"", false, None);
+    if let Message::PutMany { groups, policy, .. } = &mut message {
+        *groups = vec![group];
+        policy.make_way = true;
+    }
+    let mut request = Request::begin(served.path(), message);
+    let Message::Removed { paths, others: 0 } = request.hear() else { panic!() };
+    assert_eq!(paths, ["directory"]);
+    let Message::Wanted { files, .. } = request.hear() else { panic!() };
+    assert_eq!(files, [0]);
+}
+
+#[test]
+fn what_makes_way_for_a_file_is_told_while_others_are_still_to_come() {
+    let served = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(served.path().join("one/inside")).unwrap();
+    let files = ["one", "two"].map(|name| FileEntry::new(path(name), offer(b"content")));
+    let mut message = put_many(b"", false, None);
+    if let Message::PutMany { groups, policy, .. } = &mut message {
+        *groups = vec![Group { files: files.into(), ..Group::default() }];
+        policy.make_way = true;
+    }
+    let mut request = Request::begin(served.path(), message);
+    let Message::Wanted { files, .. } = request.hear() else { panic!() };
+    assert_eq!(files, [0, 1]);
+    let bundle = |file| {
+        let (offer, digest, bytes) = (offer(b"content"), Digest::of(b"content"), b"content");
+        let mut bundle = Bundle::default();
+        bundle.push(&Record { file, content: Some(Content { offer, digest, bytes }) });
+        bundle.take().unwrap()
+    };
+    request.say(bundle(0));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !served.path().join("one").is_file() {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    request.say(bundle(1));
+    let Message::Removed { paths, others: 0 } = request.hear() else { panic!() };
+    assert_eq!(paths, ["one/inside", "one"]);
+    request.say(Message::EndOfBundles);
+    assert_eq!(request.hear(), Message::Stored);
+}
+
+#[test]
 fn a_sole_large_file_takes_one_answer_and_no_further_request() {
     let served = tempfile::tempdir().unwrap();
     let content = vec![7; 300_000];
