@@ -53,6 +53,8 @@ impl LossEpisode {
     /// Packets have arrived that were taken for lost. What the models were before, if all of
     /// them have.
     pub fn on_spurious(&mut self, packets: u64) -> Option<Before> {
+        // Those of an episode that is settled say nothing of the next one.
+        self.before?;
         self.spurious += packets;
         if packets == 0 || self.spurious < self.lost {
             return None;
@@ -84,6 +86,19 @@ mod tests {
         assert_eq!(before.inflight_longterm, Some(7));
         assert_eq!(before.ended, Some(Ended::ProbeBwUp));
         assert!(episode.on_spurious(1).is_none(), "nothing was lost since");
+    }
+
+    #[test]
+    fn late_packets_of_an_episode_that_is_settled_do_not_count_for_the_next() {
+        let mut episode = LossEpisode::default();
+        episode.on_lost(3, ShortTerm::default(), None);
+        for _ in 0..3 {
+            episode.on_round();
+        }
+        assert!(episode.on_spurious(3).is_none());
+        episode.on_lost(4, ShortTerm::default(), Some(7));
+        assert!(episode.on_spurious(1).is_none(), "TACK-6.5-7: one of four");
+        assert!(episode.on_spurious(3).is_some());
     }
 
     #[test]
