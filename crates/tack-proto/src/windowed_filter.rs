@@ -24,6 +24,13 @@ impl<V: Copy + Ord + Default> MaxFilter<V> {
         self.best = [(time, value); 3];
     }
 
+    /// What has been seen counts for no more than this, for as long as it would have counted.
+    pub fn limit(&mut self, most: V) {
+        for (_, value) in &mut self.best {
+            *value = most.min(*value);
+        }
+    }
+
     /// Adds a value that was seen at `time`, which must not go back.
     pub fn update(&mut self, time: u64, value: V) {
         let new = (time, value);
@@ -67,6 +74,17 @@ mod tests {
         }
         filter.update(11, 50);
         assert_eq!(filter.get(), 50);
+    }
+
+    #[test]
+    fn a_limited_peak_is_forgotten_when_it_would_have_been() {
+        let mut filter = MaxFilter::new(10);
+        filter.update(0, 50);
+        filter.update(5, 10);
+        filter.limit(20);
+        assert_eq!(filter.get(), 20);
+        filter.update(11, 10);
+        assert_eq!(filter.get(), 10);
     }
 
     #[test]

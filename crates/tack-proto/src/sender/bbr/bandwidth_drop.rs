@@ -114,6 +114,16 @@ impl Bbr {
             self.drain(now, feedback, Cause::PathChange, path);
         }
     }
+
+    /// A probe has gone too high, and no rate since the Refill before it was better than `best` (TACK-6.1-4). While
+    /// congestion bounds the rate max_bw does not age, and what the path has carried before would leave again with
+    /// each probe.
+    pub(super) fn follow_drop_in_probe(&mut self, best: Bandwidth) {
+        let is_low = best < self.max_bw.get().scaled(self.config.bandwidth_drop_below);
+        if is_low && self.has(Deviation::BandwidthDrop) && self.round > self.outage_round {
+            self.max_bw.limit(best);
+        }
+    }
 }
 
 /// Whether it is the path that makes an application-limited sample low: what an application sends too slowly

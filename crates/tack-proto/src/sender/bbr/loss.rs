@@ -6,7 +6,7 @@
 //! it was part of a probe, so the two are told apart exactly
 //! (TACK-6.5-1).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::sender::path_model::PathModel;
 
@@ -22,6 +22,10 @@ const MEMORY_ROUNDS: f64 = 16.0;
 /// Deviations by which a number of losses has to exceed what the path loses by itself: chance
 /// reaches that once in some hundred rounds.
 const DEVIATIONS: f64 = 3.0;
+
+/// The part of a round trip that is lost where what congestion leaves ([`BETA`](super::BETA)) is still far above
+/// what the path carries.
+const FLOOD: f64 = 0.5;
 
 /// Bytes that were sent together with the losses among them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +50,9 @@ impl Tally {
 pub(super) struct Round {
     /// Packets queued for all of it.
     pub queued: bool,
+    /// More than [`FLOOD`] of it was lost beyond what the path loses by itself, and no packet came that had not queued
+    /// shortly after one that had.
+    pub floods: bool,
     /// More was lost than the path loses by itself.
     pub excess: bool,
     /// So much more that Startup has filled the path (TACK-6.5-6).
@@ -61,7 +68,11 @@ pub(super) struct LossSignals {
     rounds: [Tally; 2],
     /// The lowest round trip of the round.
     lowest: Option<Duration>,
-    /// Decayed sums of rounds in which nothing queued.
+    /// When packets were acknowledged last that had queued.
+    queued_at: Option<Instant>,
+    /// What of the round came when that was long ago.
+    unqueued: Tally,
+    /// Decayed sums of what came so.
     base_acked: f64,
     base_lost: f64,
 }
@@ -71,15 +82,27 @@ impl LossSignals {
     /// of a probe among them.
     pub fn on_acked(
         &mut self,
+        now: Instant,
         (acked, lost): (u64, u64),
         (probe_acked, probe_lost): (u64, u64),
         round_trip: Option<Duration>,
+        path: &PathModel,
     ) {
         self.probe.add(probe_acked, probe_lost);
         self.rounds[0].add(acked, lost);
-        self.round.add(acked.saturating_sub(probe_acked), lost.saturating_sub(probe_lost));
+        let (acked, lost) =
+            (acked.saturating_sub(probe_acked), lost.saturating_sub(probe_lost));
+        self.round.add(acked, lost);
         if let Some(round_trip) = round_trip {
             self.lowest = Some(self.lowest.map_or(round_trip, |lowest| lowest.min(round_trip)));
+            if path.holds_queue(round_trip) {
+                self.queued_at = Some(now);
+            }
+        }
+        // What a queue has dropped shows with the acknowledgement of a later packet, which need not have queued.
+        let shows = path.ack_interval * 3 / 2 + path.ack_late;
+        if self.queued_at.is_none_or(|at| now.saturating_duration_since(at) > shows) {
+            self.unqueued.add(acked, lost);
         }
     }
 
@@ -96,31 +119,30 @@ impl LossSignals {
 
     /// A round trip is over; `may_learn` if what was lost in it was not sent to probe.
     pub fn on_round(&mut self, path: &PathModel, may_learn: bool) -> Round {
-        let Tally { lost, .. } = self.round;
-        let sent = self.round.sent();
-        let expected = self.expected(sent, path.mss);
-        let queued = self.lowest.is_some_and(|lowest| path.holds_queue(lowest));
-        let allowed = LOSS_THRESH * sent as f64 + expected;
+        let tally = std::mem::take(&mut self.round);
+        let (lost, sent) = (tally.lost as f64, tally.sent() as f64);
+        let expected = self.expected(tally.sent(), path.mss);
+        let lowest = self.lowest.take();
+        let unqueued = std::mem::take(&mut self.unqueued);
         let full = STARTUP_FULL_LOSS_COUNT * path.mss as f64;
         let round = Round {
-            queued,
-            excess: lost as f64 > expected,
-            ends_startup: lost as f64 >= full && lost as f64 > allowed,
+            queued: lowest.is_some_and(|lowest| path.holds_queue(lowest)),
+            floods: lowest.is_some() && unqueued.sent() == 0 && lost > expected + FLOOD * sent,
+            excess: lost > expected,
+            ends_startup: lost >= full && lost > LOSS_THRESH * sent + expected,
         };
-        if may_learn && !queued && sent > 0 {
+        if may_learn && unqueued.sent() > 0 {
             let keep = 1.0 - 1.0 / MEMORY_ROUNDS;
-            self.base_acked = self.base_acked * keep + self.round.acked as f64;
-            self.base_lost = self.base_lost * keep + lost as f64;
+            self.base_acked = self.base_acked * keep + unqueued.acked as f64;
+            self.base_lost = self.base_lost * keep + unqueued.lost as f64;
         }
-        self.round = Tally::default();
         self.rounds = [Tally::default(), self.rounds[0]];
-        self.lowest = None;
         round
     }
 
     /// The path stood still in this round trip, which says nothing.
     pub fn forget_round(&mut self) {
-        (self.round, self.lowest) = (Tally::default(), None);
+        (self.round, self.unqueued, self.lowest) = (Tally::default(), Tally::default(), None);
     }
 
     /// The share that the path loses whatever is sent, 0 to 1.
@@ -149,62 +171,118 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const PACKET: u64 = PATH.mss;
 
-    /// A round of a thousand packets, of which so many are lost.
-    fn round(signals: &mut LossSignals, lost: u64, round_trip: Duration) -> Round {
-        let bytes = ((1000 - lost) * PACKET, lost * PACKET);
-        signals.on_acked(bytes, (0, 0), Some(round_trip));
-        signals.on_round(&PATH, true)
+    /// Round trips of a thousand packets, one after the other.
+    struct Rounds {
+        signals: LossSignals,
+        now: Instant,
+    }
+
+    impl Rounds {
+        fn new() -> Self {
+            Self { signals: LossSignals::default(), now: crate::test_clock() }
+        }
+
+        /// So many packets are acknowledged after `wait`, and so many shown to be lost.
+        fn acked(
+            &mut self,
+            wait: Duration,
+            acked: u64,
+            lost: u64,
+            round_trip: Option<Duration>,
+        ) {
+            self.now += wait;
+            let all = (acked * PACKET, lost * PACKET);
+            self.signals.on_acked(self.now, all, (0, 0), round_trip, &PATH);
+        }
+
+        /// The same of a probe.
+        fn probed(&mut self, acked: u64, lost: u64) {
+            let all = (acked * PACKET, lost * PACKET);
+            self.signals.on_acked(self.now, all, all, None, &PATH);
+        }
+
+        /// A round of a thousand packets, of which so many are lost.
+        fn round(&mut self, lost: u64, round_trip: Duration) -> Round {
+            self.acked(40 * MS, 1000 - lost, lost, Some(round_trip));
+            self.signals.on_round(&PATH, true)
+        }
     }
 
     #[test]
     fn losses_among_packets_that_queue_are_congestion() {
-        let mut signals = LossSignals::default();
-        let calm = round(&mut signals, 0, 40 * MS);
+        let mut rounds = Rounds::new();
+        let calm = rounds.round(0, 40 * MS);
         assert!(!calm.queued && !calm.excess);
-        let queued = round(&mut signals, 1, 50 * MS);
+        let queued = rounds.round(1, 50 * MS);
         assert!(queued.queued && queued.excess && !queued.ends_startup);
-        assert!(round(&mut signals, 30, 50 * MS).ends_startup);
+        assert!(rounds.round(30, 50 * MS).ends_startup);
     }
 
     #[test]
     fn what_the_path_loses_by_itself_is_learnt_while_nothing_queues_and_is_no_congestion() {
-        let mut signals = LossSignals::default();
+        let mut rounds = Rounds::new();
         for _ in 0..20 {
-            assert!(!round(&mut signals, 100, 41 * MS).queued);
+            assert!(!rounds.round(100, 41 * MS).queued);
         }
-        assert!((signals.base_share() - 0.1).abs() < 0.01);
-        assert!(!round(&mut signals, 120, 50 * MS).excess, "chance");
-        assert!(round(&mut signals, 160, 50 * MS).excess);
-        assert!((signals.base_share() - 0.1).abs() < 0.01, "queues teach nothing");
+        assert!((rounds.signals.base_share() - 0.1).abs() < 0.01);
+        assert!(!rounds.round(120, 50 * MS).excess, "chance");
+        assert!(rounds.round(160, 50 * MS).excess);
+        assert!((rounds.signals.base_share() - 0.1).abs() < 0.01, "queues teach nothing");
+    }
+
+    #[test]
+    fn what_a_queue_has_dropped_is_not_learnt_though_it_has_drained_when_that_shows() {
+        let mut rounds = Rounds::new();
+        rounds.round(0, 40 * MS);
+        for _ in 0..10 {
+            // The window fills the buffer, and waits for the next acknowledgement while it drains.
+            rounds.acked(MS, 10, 10, Some(50 * MS));
+            rounds.acked(PATH.ack_interval, 90, 890, Some(40 * MS));
+            let round = rounds.signals.on_round(&PATH, true);
+            assert!(!round.queued && round.floods, "TACK-6.5-5");
+        }
+        assert!(rounds.signals.base_share() < 1e-9, "TACK-6.5-1");
+        rounds.acked(40 * MS, 90, 10, Some(40 * MS));
+        rounds.signals.on_round(&PATH, true);
+        assert!(rounds.signals.base_share() > 0.0, "the queue is long gone");
+    }
+
+    #[test]
+    fn a_path_that_loses_most_packets_by_itself_is_not_flooded() {
+        let mut rounds = Rounds::new();
+        for _ in 0..20 {
+            assert!(!rounds.round(700, 40 * MS).floods);
+        }
+        assert!(!rounds.round(700, 50 * MS).floods);
     }
 
     #[test]
     fn a_probe_is_held_against_what_is_lost_without_one() {
-        let mut signals = LossSignals::default();
+        let mut rounds = Rounds::new();
         let in_flight = 1000 * PACKET;
-        signals.on_acked((990 * PACKET, 10 * PACKET), (990 * PACKET, 10 * PACKET), None);
-        assert!(!signals.is_probe_too_high(in_flight, PACKET));
-        signals.on_acked((0, 11 * PACKET), (0, 11 * PACKET), None);
-        assert!(signals.is_probe_too_high(in_flight, PACKET));
+        rounds.probed(990, 10);
+        assert!(!rounds.signals.is_probe_too_high(in_flight, PACKET));
+        rounds.probed(0, 11);
+        assert!(rounds.signals.is_probe_too_high(in_flight, PACKET));
         for _ in 0..20 {
-            round(&mut signals, 50, 40 * MS);
+            rounds.round(50, 40 * MS);
         }
-        signals.on_probe();
-        signals.on_acked((940 * PACKET, 60 * PACKET), (940 * PACKET, 60 * PACKET), None);
+        rounds.signals.on_probe();
+        rounds.probed(940, 60);
         assert!(
-            !signals.is_probe_too_high(in_flight, PACKET),
+            !rounds.signals.is_probe_too_high(in_flight, PACKET),
             "five in a hundred are the path's"
         );
-        signals.on_acked((0, 50 * PACKET), (0, 50 * PACKET), None);
-        assert!(signals.is_probe_too_high(in_flight, PACKET));
+        rounds.probed(0, 50);
+        assert!(rounds.signals.is_probe_too_high(in_flight, PACKET));
     }
 
     #[test]
     fn a_round_with_losses_counts_until_the_next_one_is_over() {
-        let mut signals = LossSignals::default();
-        round(&mut signals, 30, 40 * MS);
-        assert!(signals.is_lossy());
-        round(&mut signals, 0, 40 * MS);
-        assert!(!signals.is_lossy());
+        let mut rounds = Rounds::new();
+        rounds.round(30, 40 * MS);
+        assert!(rounds.signals.is_lossy());
+        rounds.round(0, 40 * MS);
+        assert!(!rounds.signals.is_lossy());
     }
 }

@@ -67,6 +67,9 @@ const ROUNDS_AFTER_OUTAGE: u64 = 2;
 /// (section "Design Considerations for Choosing Constant Parameters").
 const MOST_CRUISE_ROUNDS: u64 = 63;
 
+/// What a probe tries at most where congestion has left less: twice as much.
+const MOST_REGAINED: f64 = 2.0;
+
 /// What an acknowledgement says to the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
@@ -170,6 +173,10 @@ pub struct Bbr {
     is_longterm_limited: bool,
     /// A probe has lost too much, and none since has been harmless.
     was_too_high: bool,
+    /// The best rate since the last Refill; what the application limits shows none.
+    probe_best: Bandwidth,
+    /// Most of the last round trip was lost.
+    floods: bool,
     /// Packets sent before so much was delivered say nothing of what is safe.
     safe_from: u64,
     round: u64,
@@ -227,6 +234,8 @@ impl Bbr {
             stopping: None,
             is_longterm_limited: false,
             was_too_high: false,
+            probe_best: Bandwidth::ZERO,
+            floods: false,
             safe_from: 0,
             round: 0,
             round_ends_at: 0,
@@ -431,6 +440,8 @@ impl Bbr {
         match &self.state {
             // Marks say when there is more to be had.
             State::ProbeBw(ProbeBwPhase::Cruise) if self.scalable.is_some() => None,
+            // The rate still falls: there is no more to be had.
+            State::ProbeBw(ProbeBwPhase::Cruise) if self.floods => None,
             State::ProbeBw(phase) => Some(self.cycle.until(*phase, &self.units(path))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
@@ -450,7 +461,8 @@ impl Bbr {
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
-                self.short_term.reset();
+                self.probe_best = Bandwidth::ZERO;
+                self.lift_short_term();
                 self.share.on_refill(self.max_bw.get(), self.cycle.is_accelerated());
             }
             State::Startup => self.short_term.reset(),
@@ -465,7 +477,7 @@ impl Bbr {
             State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
             State::ProbeBw(ProbeBwPhase::Cruise) => {
                 if matches!(self.state, State::ProbeRtt(_)) {
-                    self.short_term = ShortTerm::default();
+                    self.lift_short_term();
                 }
                 // The queue has drained: from here on only a longer route explains a longer round trip.
                 let delivered = self.delivered;
@@ -474,6 +486,16 @@ impl Bbr {
             _ => {}
         }
         self.state = next;
+    }
+
+    /// What congestion has bounded is free again (TACK-6.5-5). Where it has left less than half, the path may have
+    /// become slower, and all of max_bw for a round trip would show no more than twice as much as is left.
+    fn lift_short_term(&mut self) {
+        if self.short_term.is_congested() {
+            let left = self.short_term.bound_bandwidth(self.max_bw.get());
+            self.max_bw.limit(left.scaled(MOST_REGAINED));
+        }
+        self.short_term.reset();
     }
 
     /// A phase of ProbeBW's cycle begins.
@@ -529,7 +551,8 @@ impl Bbr {
     /// Takes in what was lost, and what was not after all.
     fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let probe = (feedback.probe_acked, feedback.probe_lost);
-        self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
+        let all = (feedback.acked, feedback.lost);
+        self.loss.on_acked(now, all, probe, feedback.round_trip, path);
         let level = |all: u64, probe: u64, slow: u64| all.saturating_sub(probe + slow);
         let acked = level(feedback.acked, feedback.probe_acked, feedback.slow_acked);
         let lost = level(feedback.lost, feedback.probe_lost, feedback.slow_lost);
@@ -635,6 +658,8 @@ impl Bbr {
             // first sample after a quiet time would replace it, however low.
             self.max_bw.update(self.units, self.max_bw.get());
         }
+        let shown = if sample.app_limited { self.max_bw.get() } else { rate };
+        self.probe_best = self.probe_best.max(shown);
         if matches!(self.state, State::Startup) && self.has(Deviation::StartupRate) {
             self.startup_rate = startup::growing_rate(sample, feedback.reported);
         }
@@ -689,7 +714,8 @@ impl Bbr {
         let is_own = self.has(Deviation::OwnLosses);
         let losses =
             self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
-        let counts = losses.queued || !is_own;
+        let counts = losses.queued || losses.floods || !is_own;
+        self.floods = losses.floods && self.yields();
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
         if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
@@ -711,7 +737,7 @@ impl Bbr {
             }
         } else if counts && losses.excess && !app_limited && self.yields() {
             let before = (self.bandwidth(), self.path_inflight(path));
-            self.short_term.on_congestion((bandwidth, volume), before);
+            self.short_term.on_congestion((bandwidth, volume), before, losses.floods);
             // RFC 9331 section 4.3: what is lost is answered as Classic traffic does.
             self.end_rate_by_marks(now, path);
         }
@@ -726,6 +752,8 @@ impl Bbr {
         }
         if self.is_judging {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
+        } else {
+            self.follow_drop_in_probe(self.probe_best);
         }
         if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;

@@ -474,6 +474,52 @@ fn neither_a_queue_nor_low_rates_alone_are_a_slower_path() {
     }
 }
 
+/// A path with a shallow buffer has become slower: a fifth arrives, and most of the rest is lost.
+fn overflows(feedback: &mut Feedback) {
+    (feedback.round_trip, feedback.lost) = (Some(46 * MS), 4 * BDP);
+    feedback.sample.as_mut().unwrap().rate = rate(1_250_000);
+}
+
+#[test]
+fn the_path_is_not_probed_while_most_of_what_is_sent_is_lost() {
+    let mut flow = Flow::cruising();
+    for _ in 0..100 {
+        flow.round(overflows);
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "TACK-6.2-6");
+    }
+    flow.round(|_| ());
+    flow.until(ProbeBwPhase::Refill);
+}
+
+#[test]
+fn a_probe_tries_no_more_than_twice_what_congestion_has_left() {
+    for (rounds, left) in [(1, 6_250_000), (10, 2_500_000)] {
+        let mut flow = Flow::cruising();
+        for _ in 0..rounds {
+            flow.round(overflows);
+        }
+        flow.round(queued);
+        flow.until(ProbeBwPhase::Refill);
+        assert_eq!(flow.bbr.bandwidth(), rate(left), "TACK-6.5-5");
+    }
+}
+
+#[test]
+fn a_probe_that_goes_too_high_at_a_low_rate_shows_a_slower_path() {
+    for (found, left) in [(3_000_000, 3_000_000), (4_200_000, 6_250_000)] {
+        let mut flow = Flow::cruising();
+        let slow = |feedback: &mut Feedback| {
+            feedback.sample.as_mut().unwrap().rate = rate(found);
+        };
+        flow.until(ProbeBwPhase::Refill);
+        flow.round(slow);
+        flow.until(ProbeBwPhase::Up);
+        flow.lose_of_probe(20 * PATH.mss, 400_000);
+        flow.round(slow);
+        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {found}");
+    }
+}
+
 #[test]
 fn a_classic_mark_counts_once_in_a_round_trip_until_the_next_refill() {
     let mut flow = Flow::cruising();

@@ -39,6 +39,7 @@ mod miracast;
 mod nagle;
 mod progress;
 mod protocol_run;
+mod rate_fall;
 mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
@@ -134,6 +135,7 @@ pub const ALL: [Experiment; 38] = [
     busy_room::EXPERIMENT,
     fig18::EXPERIMENT,
     bandwidth_step::EXPERIMENT,
+    rate_fall::EXPERIMENT,
     convergence::EXPERIMENT,
     rtt_fairness::EXPERIMENT,
     friendliness::EXPERIMENT,
