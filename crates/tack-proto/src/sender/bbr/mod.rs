@@ -67,6 +67,10 @@ const ROUNDS_AFTER_OUTAGE: u64 = 2;
 /// (section "Design Considerations for Choosing Constant Parameters").
 const MOST_CRUISE_ROUNDS: u64 = 63;
 
+/// Round trips for which losses of most of it put off a probe: half of the rate so often leaves less than a hundredth,
+/// and a path that loses as much then is not slower but worse.
+const MOST_FLOODED_ROUNDS: u32 = 7;
+
 /// What a probe tries at most where congestion has left less: twice as much.
 const MOST_REGAINED: f64 = 2.0;
 
@@ -175,8 +179,8 @@ pub struct Bbr {
     was_too_high: bool,
     /// The best rate since the last Refill; what the application limits shows none.
     probe_best: Bandwidth,
-    /// Most of the last round trip was lost.
-    floods: bool,
+    /// Round trips in a row of which most was lost.
+    flooded_rounds: u32,
     /// Packets sent before so much was delivered say nothing of what is safe.
     safe_from: u64,
     round: u64,
@@ -235,7 +239,7 @@ impl Bbr {
             is_longterm_limited: false,
             was_too_high: false,
             probe_best: Bandwidth::ZERO,
-            floods: false,
+            flooded_rounds: 0,
             safe_from: 0,
             round: 0,
             round_ends_at: 0,
@@ -441,7 +445,11 @@ impl Bbr {
             // Marks say when there is more to be had.
             State::ProbeBw(ProbeBwPhase::Cruise) if self.scalable.is_some() => None,
             // The rate still falls: there is no more to be had.
-            State::ProbeBw(ProbeBwPhase::Cruise) if self.floods => None,
+            State::ProbeBw(ProbeBwPhase::Cruise)
+                if (1..=MOST_FLOODED_ROUNDS).contains(&self.flooded_rounds) =>
+            {
+                None
+            }
             State::ProbeBw(phase) => Some(self.cycle.until(*phase, &self.units(path))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
@@ -715,7 +723,8 @@ impl Bbr {
         let losses =
             self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
         let counts = losses.queued || losses.floods || !is_own;
-        self.floods = losses.floods && self.yields();
+        let floods = losses.floods && self.yields();
+        self.flooded_rounds = if floods { self.flooded_rounds + 1 } else { 0 };
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
         if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
