@@ -115,12 +115,17 @@ impl Bbr {
         }
     }
 
-    /// A probe has gone too high, and no rate since the Refill before it was better than `best` (TACK-6.1-4). While
-    /// congestion bounds the rate max_bw does not age, and what the path has carried before would leave again with
-    /// each probe.
-    pub(super) fn follow_drop_in_probe(&mut self, best: Bandwidth) {
-        let is_low = best < self.max_bw.get().scaled(self.config.bandwidth_drop_below);
-        if is_low && self.has(Deviation::BandwidthDrop) && self.round > self.outage_round {
+    /// A probe has gone too high, and no rate since the Refill before it was better than `best`: the path has become
+    /// slower if as much of the probe was lost as is missing (TACK-6.1-4). While congestion bounds the rate max_bw does
+    /// not age, and what the path has carried before would leave again with each probe.
+    pub(super) fn follow_drop_in_probe(&mut self, best: Bandwidth, path: &PathModel) {
+        let below = self.config.bandwidth_drop_below;
+        let is_low = best < self.max_bw.get().scaled(below);
+        if is_low
+            && self.has(Deviation::BandwidthDrop)
+            && self.round > self.outage_round
+            && self.loss.is_probe_lost(1.0 - below, path.mss)
+        {
             self.max_bw.limit(best);
         }
     }

@@ -27,6 +27,10 @@ const DEVIATIONS: f64 = 3.0;
 /// what the path carries.
 const FLOOD: f64 = 0.5;
 
+/// A round trip that has lost no more teaches also where its queue came and went: what that adds to what the path loses by
+/// itself is less than a probe tries.
+const HARMLESS: f64 = 0.05;
+
 /// Bytes that were sent together with the losses among them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -117,6 +121,12 @@ impl LossSignals {
         self.probe.lost as f64 > allowed
     }
 
+    /// Whether more than `share` of what the probe has sent was lost, beyond what the path loses by itself.
+    pub fn is_probe_lost(&self, share: f64, mss: u64) -> bool {
+        let sent = self.probe.sent();
+        self.probe.lost as f64 > share * sent as f64 + self.expected(sent, mss)
+    }
+
     /// A round trip is over; `may_learn` if what was lost in it was not sent to probe.
     pub fn on_round(&mut self, path: &PathModel, may_learn: bool) -> Round {
         let tally = std::mem::take(&mut self.round);
@@ -131,10 +141,13 @@ impl LossSignals {
             excess: lost > expected,
             ends_startup: lost >= full && lost > LOSS_THRESH * sent + expected,
         };
-        if may_learn && unqueued.sent() > 0 {
+        // Where delay varies by itself, some packet seems to have queued in each interval.
+        let is_harmless = !round.queued && lost <= HARMLESS * sent;
+        let learnt = if unqueued.sent() == 0 && is_harmless { tally } else { unqueued };
+        if may_learn && learnt.sent() > 0 {
             let keep = 1.0 - 1.0 / MEMORY_ROUNDS;
-            self.base_acked = self.base_acked * keep + unqueued.acked as f64;
-            self.base_lost = self.base_lost * keep + unqueued.lost as f64;
+            self.base_acked = self.base_acked * keep + learnt.acked as f64;
+            self.base_lost = self.base_lost * keep + learnt.lost as f64;
         }
         self.rounds = [Tally::default(), self.rounds[0]];
         round

@@ -762,7 +762,7 @@ impl Bbr {
         if self.is_judging {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         } else {
-            self.follow_drop_in_probe(self.probe_best);
+            self.follow_drop_in_probe(self.probe_best, path);
         }
         if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;

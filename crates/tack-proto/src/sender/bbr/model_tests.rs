@@ -511,18 +511,24 @@ fn a_probe_tries_no_more_than_twice_what_congestion_has_left() {
 }
 
 #[test]
-fn a_probe_that_goes_too_high_at_a_low_rate_shows_a_slower_path() {
-    for (found, left) in [(3_000_000, 3_000_000), (4_200_000, 6_250_000)] {
+fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
+    let cases = [
+        (3_000_000, 100_000, 3_000_000),
+        (4_200_000, 100_000, 6_250_000),
+        (3_000_000, 400_000, 6_250_000),
+    ];
+    for (found, acked, left) in cases {
         let mut flow = Flow::cruising();
         let slow = |feedback: &mut Feedback| {
             feedback.sample.as_mut().unwrap().rate = rate(found);
+            feedback.probe_acked = acked;
         };
         flow.until(ProbeBwPhase::Refill);
         flow.round(slow);
         flow.until(ProbeBwPhase::Up);
-        flow.lose_of_probe(20 * PATH.mss, 400_000);
+        flow.lose_of_probe(100 * PATH.mss, 400_000);
         flow.round(slow);
-        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {found}");
+        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {found}, {acked}");
     }
 }
 
