@@ -503,28 +503,11 @@ impl NumberSpace {
             }
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
-                self.pass_on(&standard, encoded, reader, rest);
+                reader.pass_on(&standard, encoded, rest);
                 self.scan_standard(now, standard, reader)?;
             }
         }
         Ok(())
-    }
-
-    /// Puts a frame of quiche's into what quiche is to see.
-    fn pass_on(
-        &self,
-        frame: &Frame<'_>,
-        encoded: &[u8],
-        reader: &mut FrameReader<'_>,
-        rest: &mut Vec<u8>,
-    ) {
-        match frame {
-            Frame::Stream(stream) if self.is_end_of_read(stream) => {
-                reader.has_extension = true;
-                put_end(stream, rest);
-            }
-            _ => rest.extend_from_slice(encoded),
-        }
     }
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
@@ -548,12 +531,6 @@ impl NumberSpace {
             whole.push(stream_id);
         }
         is_past
-    }
-
-    /// Whether the frame brings the end of a stream behind data that has been read.
-    fn is_end_of_read(&self, stream: &Stream) -> bool {
-        let end = stream.data().end;
-        stream.fin && stream.len > 0 && self.windows.may_have_read(stream.stream_id, end)
     }
 
     /// Whether quiche gets the rest of a stream in place of its reset.
@@ -764,5 +741,17 @@ impl FrameReader<'_> {
             filled: 0,
             has_bubbles: false,
         }
+    }
+
+    /// Puts a frame of quiche's into what quiche is to see.
+    fn pass_on(&mut self, frame: &Frame<'_>, encoded: &[u8], rest: &mut Vec<u8>) {
+        if let Frame::Stream(stream) = frame
+            && stream.fin
+            && stream.len > 0
+        {
+            self.has_extension = true;
+            put_end(stream, rest);
+        }
+        rest.extend_from_slice(encoded);
     }
 }

@@ -118,16 +118,6 @@ impl ReceiveWindows {
         is_known.then_some(stream.window.consumed)
     }
 
-    /// Whether the application has read a stream up to `end`, or may have.
-    pub fn may_have_read(&self, stream_id: u64, end: u64) -> bool {
-        let may_have = |stream: &Stream| {
-            let is_unseen = self.unseen_reads || self.needs_offsets;
-            !stream.ended
-                && (stream.window.consumed >= end || is_unseen && stream.received >= end)
-        };
-        self.streams.get(&stream_id).is_some_and(may_have)
-    }
-
     /// quiche has been given the rest of a stream in place of its reset.
     pub fn on_filled(&mut self, stream_id: u64) {
         if let Some(stream) = self.streams.get_mut(&stream_id) {
