@@ -17,7 +17,7 @@ impl<F: BufFactory> Connection<F> {
 
     /// Room for writing, bytes.
     pub(crate) fn send_room(&self) -> usize {
-        if self.is_enabled() { self.seam.send_buffer.room(&self.inner) } else { usize::MAX }
+        if self.is_enabled() { self.seam.send_buffer.room() } else { usize::MAX }
     }
 
     /// A write to the stream was refused for lack of room: it is to be reported as writable when

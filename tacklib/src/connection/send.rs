@@ -253,7 +253,7 @@ impl<F: BufFactory> Connection<F> {
         let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
         plan.is_probe = is_probe && stream_data;
         if stream_data && !is_probe && !datagrams && plan.due.is_none() {
-            let waiting = || self.seam.send_buffer.buffered(&self.inner);
+            let waiting = || self.seam.send_buffer.buffered();
             plan.splits = layer.sender().splits(now, waiting).then(waiting);
         }
         Some(plan)
@@ -389,7 +389,9 @@ impl<F: BufFactory> Connection<F> {
     #[inline]
     fn on_finished(&mut self, sent: &Sent, path: AddressPair, plan: &Plan) {
         self.sent_ecn = sent.ecn;
-        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        if let Some(stream_id) = sent.stream_id {
+            self.seam.send_buffer.on_sent(stream_id, sent.stream_end);
+        }
         let Sent { packet_number, stream_id, stream_bytes, .. } = *sent;
         self.deadlines.overdue.on_sent(packet_number, stream_id, stream_bytes);
         if let Some((pn, data)) = sent.challenge {
@@ -419,7 +421,7 @@ impl<F: BufFactory> Connection<F> {
             return;
         }
         self.credits.clear();
-        self.seam.send_buffer.on_flushed(&self.inner);
+        self.seam.send_buffer.on_flushed();
         let app_limited = self.data_pending && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
         self.data_pending = false;

@@ -68,7 +68,7 @@ impl<F: BufFactory> Connection<F> {
     /// What a live source adapts to. Before the handshake is done and with
     /// [`Profile::Off`](crate::Profile::Off) it only counts.
     pub fn media_stats(&self) -> MediaStats {
-        let backlog = self.seam.send_buffer.buffered(&self.inner);
+        let backlog = self.seam.send_buffer.buffered();
         let counts = self.deadlines.counts();
         self.media.stats(Instant::now(), self.layer.as_deref(), backlog, counts)
     }

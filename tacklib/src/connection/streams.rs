@@ -182,7 +182,7 @@ impl<F: BufFactory> Connection<F> {
         let capacity = self.inner.stream_capacity(stream_id);
         let capacity = self.follow_refusal(stream_id, capacity)?;
         if self.is_enabled() {
-            Ok(capacity.min(self.seam.send_buffer.room(&self.inner)))
+            Ok(capacity.min(self.seam.send_buffer.room()))
         } else {
             Ok(capacity)
         }
@@ -198,7 +198,7 @@ impl<F: BufFactory> Connection<F> {
         if !writable {
             // quiche has DATA_BLOCKED or STREAM_DATA_BLOCKED to send.
             self.on_control_frame();
-        } else if self.seam.send_buffer.room(&self.inner) < len {
+        } else if self.seam.send_buffer.room() < len {
             self.block_stream(stream_id, len);
             return Ok(false);
         }
@@ -214,7 +214,7 @@ impl<F: BufFactory> Connection<F> {
         if let Some(stream_id) = self.seam.stopped_streams.take_unlisted() {
             return Some(stream_id);
         }
-        if self.seam.send_buffer.room(&self.inner) == 0 {
+        if self.seam.send_buffer.room() == 0 {
             return None;
         }
         if let Some(stream_id) = self.stream_unblocked_next() {
@@ -233,7 +233,7 @@ impl<F: BufFactory> Connection<F> {
     /// [`stream_writable_next`](Self::stream_writable_next), but leaves quiche's own list of writable streams
     /// alone: of a stream that was taken from there quiche (0.30) may never tell that the peer has stopped it.
     pub fn stream_unblocked_next(&mut self) -> Option<u64> {
-        if !self.is_enabled() || self.seam.send_buffer.room(&self.inner) == 0 {
+        if !self.is_enabled() || self.seam.send_buffer.room() == 0 {
             return None;
         }
         let Seam { send_buffer, stopped_streams, .. } = &mut self.seam;
@@ -243,7 +243,7 @@ impl<F: BufFactory> Connection<F> {
     /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send
     /// buffer is full.
     pub fn writable(&self) -> StreamIter {
-        if self.is_enabled() && self.seam.send_buffer.room(&self.inner) == 0 {
+        if self.is_enabled() && self.seam.send_buffer.room() == 0 {
             return StreamIter::default();
         }
         self.inner.writable()
@@ -283,7 +283,7 @@ impl<F: BufFactory> Connection<F> {
         if wanted == 0 {
             return Ok(0);
         }
-        let room = self.seam.send_buffer.room(&self.inner);
+        let room = self.seam.send_buffer.room();
         let capacity = self.inner.stream_capacity(stream_id);
         let capacity = match self.follow_refusal(stream_id, capacity) {
             // Not opened yet: quiche opens it.
@@ -356,7 +356,8 @@ impl<F: BufFactory> Connection<F> {
     pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
         self.data_pending = true;
         if bytes > 0 {
-            self.seam.send_buffer.on_written(stream_id, bytes);
+            let end = self.seam.stream_ends.written(stream_id) + bytes as u64;
+            self.seam.send_buffer.on_written(stream_id, end, bytes);
         }
         if bytes > 0 || fin {
             self.seam.stale_streams.on_written(&mut self.inner, stream_id);

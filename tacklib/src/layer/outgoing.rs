@@ -42,6 +42,8 @@ pub struct Sent {
     pub stream_bytes: usize,
     /// The stream that the data is of.
     pub stream_id: Option<u64>,
+    /// Where the data ends in it.
+    pub stream_end: u64,
     /// The number of the packet and the data of a PATH_CHALLENGE in it.
     pub challenge: Option<(u64, [u8; 8])>,
     /// A PATH_RESPONSE is in it.
@@ -235,6 +237,7 @@ impl NumberSpace {
             len: departed.len,
             stream_bytes: scan.stream_bytes,
             stream_id: scan.stream_id,
+            stream_end: scan.stream_end,
             challenge: scan.challenge.map(|data| (pn, data)),
             answers_challenge: scan.answers_challenge || composed.answers_challenge,
             is_ack_only: !scan.ack_eliciting,
@@ -573,6 +576,7 @@ fn peek(packet: &WrittenPacket<'_, '_>) -> Option<Sent> {
             Some(Sent {
                 stream_bytes: frame.len as usize,
                 stream_id: Some(frame.stream_id),
+                stream_end: frame.data().end,
                 ..Sent::default()
             })
         }
@@ -602,6 +606,7 @@ struct OutgoingScan {
     ack: Option<Range<usize>>,
     stream_bytes: usize,
     stream_id: Option<u64>,
+    stream_end: u64,
     has_datagram: bool,
     ends_stream: bool,
     ack_eliciting: bool,
@@ -703,6 +708,7 @@ impl OutgoingScan {
                 let Stream { stream_id, offset, len, fin } = *stream;
                 self.stream_bytes += len as usize;
                 self.stream_id = Some(stream_id);
+                self.stream_end = stream.data().end;
                 self.ends_stream |= fin;
                 if fin && len > 0 && ends.leaves_alone(stream_id) {
                     self.taken_off = Some((range.start, stream_id));

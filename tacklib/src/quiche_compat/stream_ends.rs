@@ -92,6 +92,11 @@ impl StreamEnds {
         }
     }
 
+    /// How much has been written to a stream whose end has not, bytes.
+    pub fn written(&self, stream_id: u64) -> u64 {
+        self.lengths.get(&stream_id).copied().unwrap_or_default()
+    }
+
     /// quiche has put the end of a stream into packet `pn`, behind `bytes` of data at `offset`.
     pub fn on_sent(&mut self, pn: u64, stream_id: u64, offset: u64, bytes: u64) {
         if self.reset.contains(&stream_id) {
