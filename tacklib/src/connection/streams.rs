@@ -6,7 +6,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::quiche_compat::{
-    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream,
+    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream, is_over,
 };
 
 impl<F: BufFactory> Connection<F> {
@@ -394,7 +394,7 @@ impl<F: BufFactory> Connection<F> {
         (read, fin): (usize, bool),
     ) -> (usize, bool) {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
-        layer.windows().on_read(stream_id, read);
+        layer.windows().on_read(stream_id, read, &|id| is_over(&self.inner, id));
         if fin {
             self.settle_stream_ends(&layer);
         }

@@ -16,7 +16,7 @@ use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
 use crate::quiche_compat::{
-    self, LateReset, Stop, fill_late_reset, is_reset_of_whole, may_fill, put_end,
+    self, LateReset, Stop, fill_late_reset, is_over, is_reset_of_whole, may_fill, put_end,
 };
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
@@ -329,7 +329,7 @@ impl NumberSpace {
             self.windows.on_filled(stream_id);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
-            self.windows.on_reset(stream_id, final_size);
+            self.windows.on_reset(stream_id, final_size, &|id| is_over(connection, id));
             self.receiver.on_reset_stream(stream_id);
             self.stopped_reads.on_received(stream_id);
         }
@@ -381,7 +381,8 @@ impl NumberSpace {
         stream: &Stream,
         connection: &quiche::Connection<F>,
     ) {
-        self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+        let is_over = |id| is_over(connection, id);
+        self.windows.on_received(stream.stream_id, stream.data().end, stream.fin, &is_over);
         self.stopped_reads.on_received(stream.stream_id);
         if self.records_streams() {
             self.record_stream(now, pn, stream, connection);

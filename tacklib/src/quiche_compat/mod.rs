@@ -57,7 +57,7 @@ pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use read_ends::put_end;
-pub use receive_windows::ReceiveWindows;
+pub use receive_windows::{ReceiveWindows, is_over};
 pub use stopped_reads::{Dropped, StoppedReads, drop_readable};
 pub use stopped_streams::Stop;
 pub use stream_ends::{StreamEnds, WrittenState};
