@@ -15,9 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{
-    self, LateReset, Stop, fill_late_reset, is_over, is_reset_of_whole, may_fill, put_end,
-};
+use crate::quiche_compat::{self, LateReset, Stop, is_over, may_fill, put_end};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -61,6 +59,10 @@ pub struct IncomingScan<'a> {
     reset_streams: Vec<(u64, u64)>,
     /// Streams that were reset although quiche has all of them.
     whole_streams: Vec<u64>,
+    /// Streams that were reset, and that quiche takes for whole later.
+    waiting_resets: Vec<LateReset>,
+    /// Zeros that take the place of what reset streams lack.
+    zeros: u64,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     confirms_handshake: bool,
@@ -272,7 +274,7 @@ impl NumberSpace {
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
-            if self.is_past_reset(&frame, readable, &mut reader.scan.whole_streams) {
+            if self.is_past_reset(&frame, readable, &mut reader) {
                 (reader.ack_eliciting, reader.has_extension) = (true, true);
                 continue;
             }
@@ -320,11 +322,13 @@ impl NumberSpace {
         for stream in &scan.streams {
             self.on_stream(now, received.packet_number, stream, connection);
         }
-        for reset in &effects.late_resets {
+        for reset in effects.late_resets.iter().chain(&scan.waiting_resets) {
             self.receiver.on_reset_stream(reset.stream_id);
             self.windows.on_filled(reset.stream_id);
             self.stopped_reads.on_received(reset.stream_id);
         }
+        self.late_fills.on_accepted(scan.zeros, &effects.late_resets, &scan.waiting_resets);
+        self.late_fills.forget(|id| is_over(connection, id));
         for &stream_id in &scan.whole_streams {
             self.windows.on_filled(stream_id);
         }
@@ -367,6 +371,7 @@ impl NumberSpace {
         }
         self.first_received.get_or_insert(pn);
         self.quiche_owes.ack |= received.ack_eliciting;
+        self.late_fills.on_received(received.bytes);
         let above_lowest = self.receiver.on_packet(now, received);
         self.sender.on_ack_path_delay(now, above_lowest);
         if received.ack_eliciting {
@@ -496,12 +501,11 @@ impl NumberSpace {
             }
             Frame::ImmediateAck => scan.immediate_ack = true,
             Frame::ResetStream { stream_id, error_code, final_size }
-                if self.fills(stream_id, final_size, &mut reader.filled, rest) =>
-            {
-                reader.left_eliciting = true;
-                reader.has_extension = true;
-                scan.effects.late_resets.push(LateReset { stream_id, error: error_code });
-            }
+                if self.takes_reset(
+                    LateReset { stream_id, error: error_code, final_size },
+                    reader,
+                    rest,
+                ) => {}
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
                 reader.pass_on(&standard, encoded, rest);
@@ -513,40 +517,70 @@ impl NumberSpace {
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
     /// peer has sent, of a stream that goes both ways.
-    /// Such a stream is one of `whole`: the question takes as long as what has come of it has pieces, and must not be
-    /// asked twice.
     fn is_past_reset(
         &self,
         frame: &Frame<'_>,
         readable: &dyn Fn(u64) -> usize,
-        whole: &mut Vec<u64>,
+        reader: &mut FrameReader<'_>,
     ) -> bool {
         let &Frame::ResetStream { stream_id, final_size, .. } = frame else { return false };
-        if self.windows.is_filled(stream_id) || whole.contains(&stream_id) {
+        if self.windows.is_filled(stream_id) || reader.scan.has_taken_reset(stream_id) {
             return true;
         }
-        let is_whole =
-            |read| is_reset_of_whole(stream_id, read, || readable(stream_id), final_size);
-        let is_past = self.windows.read_of_ended(stream_id).is_some_and(is_whole);
-        if is_past {
-            whole.push(stream_id);
+        if stream_id & 2 != 0 || reader.lacking_streams.contains(&stream_id) {
+            return false;
         }
-        is_past
+        let Some(read) = self.windows.read_of_ended(stream_id, final_size) else {
+            return false;
+        };
+        // The question takes as long as what has come of the stream has pieces, and must not be asked twice.
+        let is_whole = read + readable(stream_id) as u64 == final_size;
+        let streams =
+            if is_whole { &mut reader.scan.whole_streams } else { &mut reader.lacking_streams };
+        streams.push(stream_id);
+        is_whole
     }
 
-    /// Whether quiche gets the rest of a stream in place of its reset.
-    fn fills(
+    /// Whether quiche gets the rest of a stream in place of its reset, now or later.
+    fn takes_reset(
         &self,
-        stream_id: u64,
-        final_size: u64,
-        filled: &mut u64,
+        reset: LateReset,
+        reader: &mut FrameReader<'_>,
         rest: &mut Vec<u8>,
     ) -> bool {
-        let read = self.windows.read_of_ended(stream_id);
-        let read = read.filter(|_| may_fill(stream_id, self.stopped_reads.contains(stream_id)));
-        read.is_some_and(|read| {
-            fill_late_reset(stream_id, read, final_size, filled, rest).is_some()
-        })
+        if !may_fill(reset.stream_id, self.stopped_reads.contains(reset.stream_id)) {
+            return false;
+        }
+        let read = self.windows.read_of_ended(reset.stream_id, reset.final_size);
+        let Some(read) = read else { return false };
+        reader.has_extension = true;
+        let scan = &mut reader.scan;
+        if self.late_fills.fill(&reset, read, &mut scan.zeros, rest) {
+            reader.left_eliciting = true;
+            scan.effects.late_resets.push(reset);
+        } else {
+            scan.waiting_resets.push(reset);
+        }
+        true
+    }
+
+    /// Gives quiche the rest of streams that were reset before, with a packet that it has to acknowledge anyway.
+    fn fill_waiting(&self, reader: &mut FrameReader<'_>, rest: &mut Vec<u8>) {
+        let mut frames = Vec::new();
+        let scan = &mut reader.scan;
+        for reset in self.late_fills.waiting() {
+            let read = self.windows.read_of_ended(reset.stream_id, reset.final_size);
+            if let Some(read) = read
+                && self.late_fills.fill(reset, read, &mut scan.zeros, &mut frames)
+            {
+                scan.effects.late_resets.push(*reset);
+            }
+        }
+        if !frames.is_empty() {
+            // In front, because a STREAM frame may run to the end.
+            rest.splice(0..0, frames);
+            (reader.left_eliciting, reader.has_extension) = (true, true);
+        }
     }
 
     fn scan_standard<'a>(
@@ -587,9 +621,12 @@ impl NumberSpace {
     /// Completes what quiche is to see in place of the packet.
     fn finish_scan<'a>(
         &self,
-        reader: FrameReader<'a>,
+        mut reader: FrameReader<'a>,
         rest: &mut Vec<u8>,
     ) -> (IncomingScan<'a>, bool) {
+        if reader.ack_eliciting {
+            self.fill_waiting(&mut reader, rest);
+        }
         let mut scan = reader.scan;
         let mut is_rewritten = reader.has_extension;
         if let Some(largest) = scan.largest_acked {
@@ -695,6 +732,13 @@ pub struct Data {
 }
 
 impl IncomingScan<'_> {
+    /// Whether the packet has reset a stream before, and quiche does not learn of it.
+    fn has_taken_reset(&self, stream_id: u64) -> bool {
+        let mut later = self.effects.late_resets.iter().chain(&self.waiting_resets);
+        self.whole_streams.contains(&stream_id)
+            || later.any(|reset| reset.stream_id == stream_id)
+    }
+
     fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {
         self.largest_acked = self.largest_acked.max(newest.map(|range| *range.end()));
     }
@@ -722,8 +766,8 @@ struct FrameReader<'a> {
     left_eliciting: bool,
     has_extension: bool,
     ends_stream: bool,
-    /// Zeros that take the place of what reset streams lack.
-    filled: u64,
+    /// Streams that were reset and that lack something.
+    lacking_streams: Vec<u64>,
     /// A TACK has bubbles.
     has_bubbles: bool,
 }
@@ -739,7 +783,7 @@ impl FrameReader<'_> {
             left_eliciting: false,
             has_extension: false,
             ends_stream: false,
-            filled: 0,
+            lacking_streams: Vec::new(),
             has_bubbles: false,
         }
     }

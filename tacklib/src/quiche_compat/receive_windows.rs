@@ -49,7 +49,7 @@ struct Stream {
     finished: bool,
     /// Its end has come.
     ended: bool,
-    /// It was reset behind that, and quiche has the rest of it (`late_resets.rs`).
+    /// It was reset behind that, and quiche gets the rest of it (`late_resets.rs`).
     filled: bool,
 }
 
@@ -125,15 +125,15 @@ impl ReceiveWindows {
         stream.ended |= fin;
     }
 
-    /// How much the application has read of a stream whose end has come, if that is known for sure.
-    pub fn read_of_ended(&self, stream_id: u64) -> Option<u64> {
+    /// How much the application has read of a stream that has come to its end at `final_size`, if that is known for sure.
+    pub fn read_of_ended(&self, stream_id: u64, final_size: u64) -> Option<u64> {
         let stream = self.streams.get(&stream_id)?;
         let is_known =
             stream.ended && stream.ahead == 0 && !self.unseen_reads && !self.needs_offsets;
-        is_known.then_some(stream.window.consumed)
+        (is_known && stream.received == final_size).then_some(stream.window.consumed)
     }
 
-    /// quiche has been given the rest of a stream in place of its reset.
+    /// quiche gets the rest of a stream in place of its reset.
     pub fn on_filled(&mut self, stream_id: u64) {
         if let Some(stream) = self.streams.get_mut(&stream_id) {
             stream.filled = true;
