@@ -6,6 +6,7 @@ mod common;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -219,4 +220,20 @@ fn what_is_repeated_of_streams_that_are_over_takes_no_room_from_others() {
     ends.inject(stream(stream_id, 1, 9, true));
     ends.inject(reset(stream_id, 10));
     assert_eq!(ends.read(stream_id), Err(Error::StreamReset(RESET)));
+}
+
+/// RFC 9000 section 8.1. quiche counts what it is given.
+#[test]
+fn what_is_filled_is_not_sent_three_times_to_an_address_that_is_not_proven() {
+    let mut ends = Ends::new(STREAMS);
+    ends.inject(stream(ONE_WAY, 99_999, 1, true));
+    let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 5000));
+    ends.pair.tamper_down(Box::new(|_| None));
+    ends.pair.rebind(other);
+    ends.pair.server.stream_send(3, &[0; 500_000], true).unwrap();
+    ends.inject(vec![0x01; 4]);
+    ends.inject(reset(ONE_WAY, 100_000));
+    ends.pair.run_for(Duration::from_millis(200));
+    let (came, sent) = ends.pair.bytes(other);
+    assert!(came > 0 && sent <= 3 * came, "{sent} bytes after {came}");
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tack_packet::{Opened, ProtectedHeader, TAG_LEN};
+use tack_packet::{ProtectedHeader, TAG_LEN};
 use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{
     Ack, AckFrequency, Frame, Frames, Iack, Located, OnlyFrame, Stream, Tack, Timestamp,
@@ -15,7 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{self, LateReset, Stop, is_over, may_fill, put_end};
+use crate::quiche_compat::{self, AskedStreams, LateReset, Stop, is_over, may_fill, put_end};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ pub struct IncomingScan<'a> {
     streams: Vec<Stream>,
     /// Stream and final size.
     reset_streams: Vec<(u64, u64)>,
-    /// Streams that were reset although quiche has all of them.
-    whole_streams: Vec<u64>,
+    /// Streams that were reset and of which quiche was asked whether it has all.
+    asked_streams: AskedStreams,
     /// Streams that were reset, and that quiche takes for whole later.
     waiting_resets: Vec<LateReset>,
     /// Zeros that take the place of what reset streams lack.
@@ -173,7 +173,7 @@ impl Layer {
     }
 
     /// Opens a packet and reads its frames, if [`Self::look_at`] gave its header. `readable` tells how many bytes of
-    /// a stream quiche has for the application.
+    /// a stream quiche has for the application. What quiche gets in place of the packet is longer only if it `may_grow`.
     ///
     /// An error must close the connection: the packet is authentic and breaks a rule.
     pub fn scan_incoming<'a>(
@@ -183,6 +183,7 @@ impl Layer {
         header: Option<ProtectedHeader>,
         buffers: &'a mut IncomingBuffers,
         readable: &dyn Fn(u64) -> usize,
+        may_grow: bool,
     ) -> Result<Scanned<'a>, ExtensionError> {
         let IncomingBuffers { plain, frames, sealed } = buffers;
         let opened = header.and_then(|header| self.protection.open(packet, header, plain).ok());
@@ -196,8 +197,11 @@ impl Layer {
             return Err(ExtensionError::ReservedBits);
         }
         let payload = &plain[opened.payload.clone()];
+        let mut reader = FrameReader::new(opened.header.packet_number, packet.len());
+        reader.scan.generation = Some(opened.generation);
+        reader.may_grow = may_grow;
         let (mut scan, is_rewritten) =
-            self.space.scan(now, packet.len(), &opened, (payload, readable), frames)?;
+            self.space.scan(now, reader, payload, readable, frames)?;
         let marked = opened.header.reserved_bits() != 0;
         scan.is_marked = marked;
         if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
@@ -263,14 +267,12 @@ impl NumberSpace {
     fn scan<'a>(
         &mut self,
         now: Instant,
-        bytes: usize,
-        opened: &Opened,
-        (payload, readable): (&'a [u8], &dyn Fn(u64) -> usize),
+        mut reader: FrameReader<'a>,
+        payload: &'a [u8],
+        readable: &dyn Fn(u64) -> usize,
         rest: &mut Vec<u8>,
     ) -> Result<(IncomingScan<'a>, bool), ExtensionError> {
         rest.clear();
-        let mut reader = FrameReader::new(opened.header.packet_number, bytes);
-        reader.scan.generation = Some(opened.generation);
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
@@ -329,7 +331,7 @@ impl NumberSpace {
         }
         self.late_fills.on_accepted(scan.zeros, &effects.late_resets, &scan.waiting_resets);
         self.late_fills.forget(|id| is_over(connection, id));
-        for &stream_id in &scan.whole_streams {
+        for stream_id in scan.asked_streams.whole() {
             self.windows.on_filled(stream_id);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
@@ -508,11 +510,38 @@ impl NumberSpace {
                 ) => {}
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
-                reader.pass_on(&standard, encoded, rest);
+                self.pass_on(&standard, encoded, reader, rest);
                 self.scan_standard(now, standard, reader)?;
             }
         }
         Ok(())
+    }
+
+    /// Puts a frame of quiche's into what quiche is to see. An end with data that was read takes the place of both, and goes
+    /// in front where it may have been.
+    fn pass_on(
+        &self,
+        frame: &Frame<'_>,
+        encoded: &[u8],
+        reader: &mut FrameReader<'_>,
+        rest: &mut Vec<u8>,
+    ) {
+        if let Frame::Stream(stream) = frame
+            && stream.fin
+            && stream.len > 0
+        {
+            let was_read = self.windows.was_read(stream.stream_id, stream.data().end);
+            // What was read before the end of the handshake was not seen.
+            let may_have = was_read.is_none() || self.zero_rtt;
+            if was_read == Some(true) || may_have && reader.may_grow {
+                reader.has_extension = true;
+                put_end(stream, rest);
+            }
+            if was_read == Some(true) {
+                return;
+            }
+        }
+        rest.extend_from_slice(encoded);
     }
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
@@ -527,18 +556,14 @@ impl NumberSpace {
         if self.windows.is_filled(stream_id) || reader.scan.has_taken_reset(stream_id) {
             return true;
         }
-        if stream_id & 2 != 0 || reader.lacking_streams.contains(&stream_id) {
+        if stream_id & 2 != 0 {
             return false;
         }
-        let Some(read) = self.windows.read_of_ended(stream_id, final_size) else {
-            return false;
-        };
-        // The question takes as long as what has come of the stream has pieces, and must not be asked twice.
-        let is_whole = read + readable(stream_id) as u64 == final_size;
-        let streams =
-            if is_whole { &mut reader.scan.whole_streams } else { &mut reader.lacking_streams };
-        streams.push(stream_id);
-        is_whole
+        let read = self.windows.read_of_ended(stream_id, final_size);
+        read.is_some_and(|read| {
+            let ask = || read + readable(stream_id) as u64 == final_size;
+            reader.scan.asked_streams.is_whole(stream_id, ask)
+        })
     }
 
     /// Whether quiche gets the rest of a stream in place of its reset, now or later.
@@ -555,7 +580,7 @@ impl NumberSpace {
         let Some(read) = read else { return false };
         reader.has_extension = true;
         let scan = &mut reader.scan;
-        if self.late_fills.fill(&reset, read, &mut scan.zeros, rest) {
+        if reader.may_grow && self.late_fills.fill(&reset, read, &mut scan.zeros, rest) {
             reader.left_eliciting = true;
             scan.effects.late_resets.push(reset);
         } else {
@@ -624,7 +649,7 @@ impl NumberSpace {
         mut reader: FrameReader<'a>,
         rest: &mut Vec<u8>,
     ) -> (IncomingScan<'a>, bool) {
-        if reader.ack_eliciting {
+        if reader.ack_eliciting && reader.may_grow {
             self.fill_waiting(&mut reader, rest);
         }
         let mut scan = reader.scan;
@@ -735,8 +760,7 @@ impl IncomingScan<'_> {
     /// Whether the packet has reset a stream before, and quiche does not learn of it.
     fn has_taken_reset(&self, stream_id: u64) -> bool {
         let mut later = self.effects.late_resets.iter().chain(&self.waiting_resets);
-        self.whole_streams.contains(&stream_id)
-            || later.any(|reset| reset.stream_id == stream_id)
+        later.any(|reset| reset.stream_id == stream_id)
     }
 
     fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {
@@ -765,9 +789,10 @@ struct FrameReader<'a> {
     /// Something that elicits an acknowledgement is left for quiche.
     left_eliciting: bool,
     has_extension: bool,
+    /// quiche may get more than has come. Over a path that the peer has not proven to be its own quiche may send three
+    /// times what it got (RFC 9000 section 8.1).
+    may_grow: bool,
     ends_stream: bool,
-    /// Streams that were reset and that lack something.
-    lacking_streams: Vec<u64>,
     /// A TACK has bubbles.
     has_bubbles: bool,
 }
@@ -782,21 +807,9 @@ impl FrameReader<'_> {
             ack_eliciting: false,
             left_eliciting: false,
             has_extension: false,
+            may_grow: false,
             ends_stream: false,
-            lacking_streams: Vec::new(),
             has_bubbles: false,
         }
-    }
-
-    /// Puts a frame of quiche's into what quiche is to see.
-    fn pass_on(&mut self, frame: &Frame<'_>, encoded: &[u8], rest: &mut Vec<u8>) {
-        if let Frame::Stream(stream) = frame
-            && stream.fin
-            && stream.len > 0
-        {
-            self.has_extension = true;
-            put_end(stream, rest);
-        }
-        rest.extend_from_slice(encoded);
     }
 }

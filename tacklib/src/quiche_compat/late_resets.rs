@@ -112,6 +112,28 @@ impl LateFills {
     }
 }
 
+/// Streams that go both ways and that one packet resets behind their end, and whether all of each has come.
+#[derive(Debug, Default)]
+pub struct AskedStreams(Vec<(u64, bool)>);
+
+impl AskedStreams {
+    /// Whether all of a stream has come. To `ask` takes as long as what has come of it has pieces, and is not done twice.
+    pub fn is_whole(&mut self, stream_id: u64, ask: impl FnOnce() -> bool) -> bool {
+        let known = self.0.iter().find(|(id, _)| *id == stream_id);
+        if let Some((_, is_whole)) = known {
+            return *is_whole;
+        }
+        let is_whole = ask();
+        self.0.push((stream_id, is_whole));
+        is_whole
+    }
+
+    /// Those of which all has come.
+    pub fn whole(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().filter(|(_, is_whole)| *is_whole).map(|(stream_id, _)| *stream_id)
+    }
+}
+
 /// Those of which the application has not heard.
 #[derive(Debug, Default)]
 pub struct LateResets(BTreeMap<u64, u64>);
@@ -208,5 +230,21 @@ mod tests {
         fills.on_received(1);
         let (mut used, mut frames) = (0, Vec::new());
         assert!(fills.fill(&reset(2, MOST_ZEROS + 1), 0, &mut used, &mut frames));
+    }
+
+    #[test]
+    fn a_stream_is_asked_about_once_whatever_the_answer_is() {
+        let (mut asked, mut questions) = (AskedStreams::default(), 0);
+        for _ in 0..10 {
+            for stream_id in [4, 8] {
+                let is_whole = asked.is_whole(stream_id, || {
+                    questions += 1;
+                    stream_id == 8
+                });
+                assert_eq!(is_whole, stream_id == 8);
+            }
+        }
+        assert_eq!(questions, 2);
+        assert!(asked.whole().eq([8]));
     }
 }

@@ -49,7 +49,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
-pub use late_resets::{LateFills, LateReset, may_fill};
+pub use late_resets::{AskedStreams, LateFills, LateReset, may_fill};
 pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};

@@ -133,6 +133,19 @@ impl ReceiveWindows {
         (is_known && stream.received == final_size).then_some(stream.window.consumed)
     }
 
+    /// Whether the application has read a stream up to `end`, before the stream's end has come; `None` if it may have.
+    pub fn was_read(&self, stream_id: u64, end: u64) -> Option<bool> {
+        let stream = self.streams.get(&stream_id);
+        if stream.is_some_and(|stream| stream.ended) {
+            return Some(false);
+        }
+        if self.unseen_reads || self.needs_offsets {
+            return None;
+        }
+        let stream = stream.filter(|stream| stream.window.consumed >= end);
+        stream.map_or(Some(false), |stream| (stream.ahead == 0).then_some(true))
+    }
+
     /// quiche gets the rest of a stream in place of its reset.
     pub fn on_filled(&mut self, stream_id: u64) {
         if let Some(stream) = self.streams.get_mut(&stream_id) {
