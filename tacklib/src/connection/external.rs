@@ -39,6 +39,12 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Takes requests that this end has stopped reading and that are over.
+    pub(crate) fn take_stopped_requests(&mut self) -> Vec<u64> {
+        let Seam { stopped_requests, stopped_streams, .. } = &mut self.seam;
+        stopped_requests.take_done(&mut self.inner, stopped_streams)
+    }
+
     /// Something other than stream data is to leave now.
     pub(crate) fn on_followed_frame(&mut self) {
         self.credits.grant(CreditReason::Application);

@@ -124,6 +124,7 @@ impl<F: BufFactory> Connection<F> {
         {
             layer.stopped_reads().remove(stream_id);
             self.seam.late_resets.forget(stream_id);
+            self.seam.stopped_requests.on_over(stream_id);
         }
         self.on_read(stream_id, (dropped.len, dropped.is_over));
     }

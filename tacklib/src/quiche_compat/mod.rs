@@ -72,6 +72,7 @@ use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 use stale_streams::StaleStreams;
+use stopped_reads::StoppedRequests;
 use stopped_streams::StoppedStreams;
 
 /// What is kept about one quiche connection because quiche does not tell.
@@ -87,6 +88,8 @@ pub struct Seam {
     pub stale_streams: StaleStreams,
     /// Streams that the peer has stopped.
     pub stopped_streams: StoppedStreams,
+    /// Requests that this end has stopped reading.
+    pub stopped_requests: StoppedRequests,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
     /// Streams that were reset behind their end.
@@ -112,6 +115,7 @@ impl Seam {
             send_buffer: SendBuffer::new(send_buffer),
             stale_streams: StaleStreams::default(),
             stopped_streams: StoppedStreams::default(),
+            stopped_requests: StoppedRequests::default(),
             stream_ends: StreamEnds::default(),
             late_resets: LateResets::default(),
             path_responses: PathResponses::default(),

@@ -7,10 +7,12 @@
 //! once it has stopped as many as may be open. Upstream: not reported. To delete: when quiche gives a stream back whose
 //! end comes after it was stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use quiche::BufFactory;
 use tack_proto::varint;
+
+use super::stopped_streams::StoppedStreams;
 
 /// STOP_SENDING (RFC 9000 section 19.5).
 const STOP_SENDING: u8 = 0x05;
@@ -20,6 +22,12 @@ const FRAME_ROOM: usize = 1 + 8 + 8;
 
 /// Frames in one packet at most.
 const MAX_FRAMES: usize = 4;
+
+/// Requests that are remembered after their end. Of those before them `quiche::h3` keeps its entry.
+const REMEMBERED: usize = 4096;
+
+/// Requests that are looked at in one call: none takes longer for more of them.
+const LOOKED_AT: usize = 16;
 
 #[derive(Debug)]
 struct Asked {
@@ -73,6 +81,43 @@ pub fn drop_readable<F: BufFactory>(
         }
     }
     dropped
+}
+
+/// Requests of HTTP/3 that this end has stopped reading and of which no more comes. `quiche::h3` has an entry for each,
+/// which goes when it reads the end, and the end is dropped here.
+#[derive(Debug, Default)]
+pub struct StoppedRequests(VecDeque<u64>);
+
+impl StoppedRequests {
+    /// No more comes of a stream.
+    pub fn on_over(&mut self, stream_id: u64) {
+        // Requests are on streams that the client opens and that go both ways (RFC 9114 section 4.1).
+        if !stream_id.is_multiple_of(4) {
+            return;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(stream_id);
+    }
+
+    /// Takes some that were answered in full, and that quiche has done with.
+    pub fn take_done<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stopped: &StoppedStreams,
+    ) -> Vec<u64> {
+        let looked_at = self.0.len().min(LOOKED_AT);
+        let mut done: Vec<u64> = self.0.drain(..looked_at).collect();
+        done.retain(|&stream_id| {
+            let is_done = stopped.is_forgotten(connection, stream_id);
+            if !is_done {
+                self.0.push_back(stream_id);
+            }
+            is_done
+        });
+        done
+    }
 }
 
 impl StoppedReads {
@@ -210,6 +255,13 @@ mod tests {
         assert!(!stops.owes() && stops.contains(6), "it knows, and may not have answered");
         stops.remove(6);
         assert!(stops.is_empty());
+    }
+
+    #[test]
+    fn requests_that_nobody_asks_for_take_no_memory() {
+        let mut requests = StoppedRequests::default();
+        (0..20_000).for_each(|stream_id| requests.on_over(stream_id));
+        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&19_996)));
     }
 
     #[test]
