@@ -8,7 +8,7 @@ use tack_packet::{DatagramLayout, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::layer::{Destination, Layer, Lost, Plan, Sent};
+use crate::layer::{Destination, Layer, Lost, MOST_ROOM, Plan, Sent};
 use crate::media_stats::rate_below_bandwidth;
 use crate::quiche_compat::{AddressPair, Seam, request_carrier};
 
@@ -18,10 +18,14 @@ pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
 /// How often quiche is asked again because the packet that it wrote must not leave.
 const ATTEMPTS: usize = 4;
 
-/// Bytes of a buffer that are too few to begin a packet in. Callers that fill one buffer with several packets come with what
-/// is left of it (segmentation offload), and all frames of the layer, 310 bytes, have to find room beside some of
-/// quiche's: where that writes nothing, it counts as having nothing to write. What is due waits for the next buffer.
-const SHORTEST_BUFFER: usize = 384;
+/// A short header with the longest connection id (RFC 9000 section 17.3.1), the tag, and the longest control frame that
+/// quiche writes, NEW_CONNECTION_ID (RFC 9000 section 19.15).
+const LEAST_ROOM_FOR_QUICHE: usize = (1 + 20 + 4) + 16 + (1 + 8 + 8 + 1 + 20 + 16);
+
+/// Buffers that are shorter are too short to begin a packet in. Callers that fill one buffer with several packets come with
+/// what is left of it (segmentation offload), and all frames of the layer have to find room beside some of quiche's: where
+/// that writes nothing, it counts as having nothing to write. What is due waits for the next buffer.
+const SHORTEST_BUFFER: usize = MOST_ROOM + LEAST_ROOM_FOR_QUICHE;
 
 /// Packets that the send buffer holds at least, however slow the path.
 const LEAST_BUFFERED: usize = 16;

@@ -19,7 +19,7 @@ use tack_proto::sender::{CcParameters, Frequency, PathId, Peer, Sender, SenderCo
 
 pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
 pub use outgoing::{Destination, Lost, Sent};
-pub use plan::Plan;
+pub use plan::{MOST_ROOM, Plan};
 
 use crate::config::TackConfig;
 use crate::lab::LabSwitches;

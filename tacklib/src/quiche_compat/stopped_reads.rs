@@ -121,6 +121,9 @@ impl StoppedRequests {
 }
 
 impl StoppedReads {
+    /// The most that [`Self::room`] can be, bytes.
+    pub const MOST_ROOM: usize = MAX_FRAMES * FRAME_ROOM;
+
     /// The application reads a stream no more.
     pub fn insert(&mut self, stream_id: u64, error: u64) {
         let asked = Asked { error, packets: Vec::new(), owed: true, is_told: false };

@@ -21,7 +21,7 @@ use tack_proto::varint;
 const STREAM_OFF_LEN_FIN: u8 = 0x0f;
 
 /// The longest that [`StreamEnds::encode`] makes a frame: type, stream, offset and length.
-pub const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
+const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
 
 /// Frames in one packet at most.
 const MAX_FRAMES: usize = 4;
@@ -64,6 +64,9 @@ pub struct StreamEnds {
 }
 
 impl StreamEnds {
+    /// The most that [`Self::room`] can be, bytes.
+    pub const MOST_ROOM: usize = MAX_FRAMES * FRAME_ROOM;
+
     /// The application has written `bytes` to a stream, and its end if `fin`. `state` is asked for then.
     pub fn on_written(
         &mut self,
