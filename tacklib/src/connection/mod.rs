@@ -273,8 +273,7 @@ impl<F: BufFactory> Connection<F> {
         self.layer.is_some() || self.handshake.is_enabled()
     }
 
-    /// Finds ends of streams that quiche has forgotten: an acknowledgement or the end of the
-    /// other half may just have made it do so.
+    /// Finds ends of streams that quiche has forgotten: an acknowledgement may just have made it do so.
     fn settle_stream_ends(&mut self, layer: &Layer) {
         let was_delivered = |pn| layer.was_delivered(pn);
         let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;

@@ -397,7 +397,9 @@ impl<F: BufFactory> Connection<F> {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
         layer.windows().on_read(stream_id, read, &|id| is_over(&self.inner, id));
         if fin {
-            self.settle_stream_ends(&layer);
+            let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
+            let is_forgotten = || stopped_streams.is_forgotten(&mut self.inner, stream_id);
+            stream_ends.settle_stream(stream_id, |pn| layer.was_delivered(pn), is_forgotten);
         }
         self.layer = Some(layer);
         if fin {

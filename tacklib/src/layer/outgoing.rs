@@ -12,7 +12,7 @@ use tack_proto::frame::{
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
-use super::plan::{TIMESTAMP_ROOM, departure};
+use super::plan::{TACK_ROOM, TIMESTAMP_ROOM, departure};
 use super::{Layer, NumberSpace, Plan, SHORTEST_PAYLOAD};
 use crate::qlog::Direction;
 use crate::quiche_compat::{
@@ -385,11 +385,35 @@ impl NumberSpace {
             composed.asks = append_if_fits(frames, budget, encode_immediate_ack);
         }
         if plan.owed_room > 0 {
-            composed.ends = append_if_fits(frames, budget, |frames| ends.encode(frames));
-            let stops = &self.stopped_reads;
-            composed.stops = append_if_fits(frames, budget, |frames| stops.encode(frames));
+            self.compose_owed(scan, plan, ends, budget, composed, frames);
         }
         composed.marked |= self.agreement.tack && !frames.is_empty();
+    }
+
+    /// Ends of streams and STOP_SENDING: what was planned beside stream data, and else as many as fit beside an
+    /// acknowledgement.
+    fn compose_owed(
+        &self,
+        scan: &OutgoingScan,
+        plan: &Plan,
+        ends: &StreamEnds,
+        budget: usize,
+        composed: &mut Composed,
+        frames: &mut Vec<u8>,
+    ) {
+        let room = |frames: &Vec<u8>, planned: usize| {
+            let left = budget.saturating_sub(frames.len());
+            let beside_ack =
+                if plan.due.is_some() { left.saturating_sub(TACK_ROOM) } else { left };
+            if scan.stream_bytes > 0 {
+                left.min(planned)
+            } else {
+                beside_ack.max(left.min(planned))
+            }
+        };
+        composed.ends = ends.encode(room(frames, ends.room()), frames);
+        let stops = &self.stopped_reads;
+        composed.stops = stops.encode(room(frames, stops.room()), frames);
     }
 
     /// The TACK or IACK that is due; towards another peer the ACK, where quiche has written none.
@@ -494,11 +518,11 @@ impl NumberSpace {
         if composed.asks {
             self.sender.on_immediate_ack_sent(now);
         }
-        if composed.ends {
-            ends.on_encoded_sent(pn);
+        if composed.ends > 0 {
+            ends.on_encoded_sent(pn, composed.ends);
         }
-        if composed.stops {
-            self.stopped_reads.on_encoded_sent(pn);
+        if composed.stops > 0 {
+            self.stopped_reads.on_encoded_sent(pn, composed.stops);
         }
         if self.notes.is_enabled() {
             for located in Frames::new(&frames[..composed.ours]).flatten() {
@@ -553,10 +577,10 @@ struct Composed {
     update: Option<AckFrequency>,
     /// IMMEDIATE_ACK is in it.
     asks: bool,
-    /// Ends of streams are in it.
-    ends: bool,
-    /// So are requests to stop.
-    stops: bool,
+    /// Ends of streams in it.
+    ends: usize,
+    /// Requests to stop in it.
+    stops: usize,
     /// A PATH_RESPONSE that quiche has forgotten is in it.
     answers_challenge: bool,
     /// quiche's acknowledgement is left out for want of room for its ECN counts.

@@ -21,7 +21,7 @@ const IMMEDIATE_ACK_ROOM: usize = 1;
 
 /// Room for a TACK and its TIMESTAMP in a packet that carries stream data too. Alone, it may fill
 /// the packet.
-const TACK_ROOM: usize = 200;
+pub(super) const TACK_ROOM: usize = 200;
 
 /// Room for ECN counts behind quiche's acknowledgement: three numbers (RFC 9000 section 19.3.2).
 const MOST_ECN_ROOM: usize = 3 * 8;

@@ -20,7 +20,7 @@ const STOP_SENDING: u8 = 0x05;
 /// The longest that [`StoppedReads::encode`] makes a frame: type, stream and error code.
 const FRAME_ROOM: usize = 1 + 8 + 8;
 
-/// Frames in one packet at most.
+/// Frames that find room beside stream data.
 const MAX_FRAMES: usize = 4;
 
 /// Requests that are remembered after their end. Of those before them `quiche::h3` keeps its entry.
@@ -201,31 +201,38 @@ impl StoppedReads {
         !self.asked.is_empty() && self.asked.values().any(|asked| asked.owed)
     }
 
-    /// Bytes that the frames of the next packet take at most.
+    /// Bytes that quiche has to leave for the frames.
     #[inline]
     pub fn room(&self) -> usize {
         if self.asked.is_empty() {
             return 0;
         }
-        self.asked.values().filter(|asked| asked.owed).take(MAX_FRAMES).count() * FRAME_ROOM
+        self.owed().take(MAX_FRAMES).count() * FRAME_ROOM
     }
 
-    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let owed = self.asked.iter().filter(|(_, asked)| asked.owed);
-        for (&stream_id, asked) in owed.take(MAX_FRAMES) {
+    /// Appends frames for a packet, as many as fit into `room` bytes; how many these are. They have left only with
+    /// [`Self::on_encoded_sent`].
+    pub fn encode(&self, room: usize, out: &mut Vec<u8>) -> usize {
+        let mut encoded = 0;
+        for (stream_id, asked) in self.owed().take(room / FRAME_ROOM) {
             out.push(STOP_SENDING);
-            varint::put(out, stream_id);
+            varint::put(out, *stream_id);
             varint::put(out, asked.error);
+            encoded += 1;
         }
+        encoded
     }
 
-    /// What was encoded last has left in packet `pn`.
-    pub fn on_encoded_sent(&mut self, pn: u64) {
-        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(MAX_FRAMES) {
+    /// The `encoded` frames that were encoded last have left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64, encoded: usize) {
+        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(encoded) {
             asked.owed = false;
             asked.packets.push(pn);
         }
+    }
+
+    fn owed(&self) -> impl Iterator<Item = (&u64, &Asked)> {
+        self.asked.iter().filter(|(_, asked)| asked.owed)
     }
 }
 
@@ -235,8 +242,8 @@ mod tests {
 
     fn encoded(stops: &mut StoppedReads, pn: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        stops.encode(&mut out);
-        stops.on_encoded_sent(pn);
+        let encoded = stops.encode(stops.room(), &mut out);
+        stops.on_encoded_sent(pn, encoded);
         out
     }
 
