@@ -42,7 +42,7 @@ use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation::id;
-use crate::quiche_compat::{Seam, drop_readable};
+use crate::quiche_compat::{Seam, StoppedReads, drop_readable};
 use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
@@ -289,13 +289,25 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Drops what may have come of them in packets that the layer has not seen.
+    fn drop_all_unwanted(&mut self) {
+        self.stopped_reads().touch_all();
+        self.drop_touched();
+    }
+
     #[cold]
     fn drop_touched(&mut self) {
-        while let Some(layer) = &mut self.layer
-            && let Some(stream_id) = layer.stopped_reads().take_touched()
-        {
+        while let Some(stream_id) = self.stopped_reads().take_touched() {
             let dropped = drop_readable(&mut self.inner, stream_id);
             self.on_dropped(stream_id, dropped);
+        }
+    }
+
+    /// The streams that this end has stopped reading.
+    fn stopped_reads(&mut self) -> &mut StoppedReads {
+        match &mut self.layer {
+            Some(layer) => layer.stopped_reads(),
+            None => &mut self.handshake.stopped_reads,
         }
     }
 

@@ -26,7 +26,11 @@ impl<F: BufFactory> Connection<F> {
         if self.layer.is_some() && is_short(buf) {
             self.receive_one_rtt(buf, info, arrival)?;
         } else {
+            let was_seen = self.layer.is_some();
             self.receive_coalesced(buf, info, arrival)?;
+            if !was_seen {
+                self.drop_all_unwanted();
+            }
         }
         self.write_notes();
         Ok(buf.len())

@@ -73,7 +73,7 @@ impl<F: BufFactory> Connection<F> {
         error: u64,
     ) -> quiche::Result<()> {
         let error = error_code(error);
-        if direction == Shutdown::Read && self.layer.is_some() {
+        if direction == Shutdown::Read && self.is_enabled() {
             return self.stop_reading(stream_id, error);
         }
         let is_reset = direction == Shutdown::Write;
@@ -98,18 +98,14 @@ impl<F: BufFactory> Connection<F> {
         let is_unknown = !self.seam.stopped_streams.contains(stream_id)
             && self.inner.stream_capacity(stream_id)
                 == Err(quiche::Error::InvalidStreamState(stream_id));
-        let Some(layer) = self.layer.as_mut().filter(|_| !is_unknown) else {
-            return Err(quiche::Error::Done);
-        };
-        let stops = layer.stopped_reads();
-        if stops.contains(stream_id) {
+        if is_unknown || self.stopped_reads().contains(stream_id) {
             return Err(quiche::Error::Done);
         }
-        stops.count();
+        self.stopped_reads().count();
         self.seam.late_resets.forget(stream_id);
         let dropped = drop_readable(&mut self.inner, stream_id);
         if !dropped.is_over {
-            stops.insert(stream_id, error);
+            self.stopped_reads().insert(stream_id, error);
         }
         self.on_dropped(stream_id, dropped);
         self.on_control_frame();
@@ -119,10 +115,8 @@ impl<F: BufFactory> Connection<F> {
     /// Something of a stream that this end reads no more was dropped: it counts as read, and a window may have to be
     /// announced.
     pub(super) fn on_dropped(&mut self, stream_id: u64, dropped: Dropped) {
-        if dropped.is_over
-            && let Some(layer) = &mut self.layer
-        {
-            layer.stopped_reads().remove(stream_id);
+        if dropped.is_over {
+            self.stopped_reads().remove(stream_id);
             self.seam.late_resets.forget(stream_id);
             self.seam.stopped_requests.on_over(stream_id);
         }

@@ -165,6 +165,11 @@ impl StoppedReads {
         }
     }
 
+    /// quiche may have got something of any of the streams.
+    pub fn touch_all(&mut self) {
+        self.touched.extend(self.asked.keys());
+    }
+
     /// Whether there is a stream of which something may have to be dropped.
     #[inline]
     pub fn has_touched(&self) -> bool {
