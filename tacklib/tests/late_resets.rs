@@ -230,7 +230,7 @@ fn what_is_filled_is_not_sent_three_times_to_an_address_that_is_not_proven() {
     let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 5000));
     ends.pair.tamper_down(Box::new(|_| None));
     ends.pair.rebind(other);
-    ends.pair.server.stream_send(3, &[0; 500_000], true).unwrap();
+    ends.pair.server.stream_send(3, &vec![0; 500_000], true).unwrap();
     ends.inject(vec![0x01; 4]);
     ends.inject(reset(ONE_WAY, 100_000));
     ends.pair.run_for(Duration::from_millis(200));

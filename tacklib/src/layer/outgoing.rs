@@ -235,13 +235,10 @@ impl NumberSpace {
         Ok(Sent {
             packet_number: pn,
             len: departed.len,
-            stream_bytes: scan.stream_bytes,
-            stream_id: scan.stream_id,
-            stream_end: scan.stream_end,
             challenge: scan.challenge.map(|data| (pn, data)),
             answers_challenge: scan.answers_challenge || composed.answers_challenge,
-            is_ack_only: !scan.ack_eliciting,
             ecn,
+            ..scan.content()
         })
     }
 
@@ -768,6 +765,17 @@ impl OutgoingScan {
             self.ack = Some(range.clone());
         }
         takes
+    }
+
+    /// What is told of the packet's content.
+    fn content(&self) -> Sent {
+        Sent {
+            stream_bytes: self.stream_bytes,
+            stream_id: self.stream_id,
+            stream_end: self.stream_end,
+            is_ack_only: !self.ack_eliciting,
+            ..Sent::default()
+        }
     }
 
     /// Whether quiche's frames leave as they are.
