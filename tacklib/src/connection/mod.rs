@@ -76,6 +76,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     data_pending: bool,
     /// Losses were found since quiche had nothing to send: it may be about to send something again.
     may_repeat: bool,
+    /// quiche's acknowledgement left no room for a PING that is to carry frames of the layer's.
+    is_without_room: bool,
     /// DATAGRAMs were waiting when the last packet with data was written.
     has_sent_datagrams: bool,
     extension_error: Option<ExtensionError>,
@@ -116,6 +118,7 @@ impl<F: BufFactory> Connection<F> {
             paths: Paths::default(),
             data_pending: true,
             may_repeat: false,
+            is_without_room: false,
             has_sent_datagrams: false,
             extension_error: None,
             cc_parameters: None,

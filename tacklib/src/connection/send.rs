@@ -239,7 +239,8 @@ impl<F: BufFactory> Connection<F> {
         let may_send = layer.may_send(now, self.data_pending);
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
-        let owes_frames = self.seam.stream_ends.owes() || layer.stopped_reads().owes();
+        let owes_frames = (may_send || !self.is_without_room)
+            && (self.seam.stream_ends.owes() || layer.stopped_reads().owes());
         let wanted = closing
             || self.data_pending && may_send
             || self.credits.has_probe()
@@ -406,11 +407,13 @@ impl<F: BufFactory> Connection<F> {
                 self.expect_challenge();
             }
         }
+        self.is_without_room = sent.is_ack_only && plan.owed_room > 0 && !plan.stream_data;
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats
             // each time while it owes a PING that does not fit either, and would do so for ever. What is left, if anything
-            // is, leaves when the sender may send.
-            self.data_pending |= self.credits.has_control() && !plan.stream_data;
+            // is, leaves when the sender may send; so do the layer's frames, which a PING has to carry.
+            self.data_pending |=
+                self.is_without_room || self.credits.has_control() && !plan.stream_data;
             self.credits.clear_control();
         }
     }
