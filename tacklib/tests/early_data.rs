@@ -7,6 +7,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::*;
+use quiche::{Error, Shutdown};
 use tacklib::{Config, Connection};
 
 const ONE_WAY: Duration = Duration::from_millis(50);
@@ -16,7 +17,11 @@ const MEGABYTE: usize = 1 << 20;
 
 /// A resumed connection and its server, which has this key for session tickets now.
 fn resumed(key: &[u8; 48]) -> Pair<Connection, Connection> {
-    let (mut client, mut server) = (early_config(), early_config());
+    resumed_to(early_config(), key)
+}
+
+fn resumed_to(mut server: Config, key: &[u8; 48]) -> Pair<Connection, Connection> {
+    let mut client = early_config();
     server.set_ticket_key(SAME_KEY).unwrap();
     let mut first = Pair::new(tack_client(&mut client), tack_server(&mut server));
     first.handshake();
@@ -145,4 +150,37 @@ fn early_data_that_is_read_with_the_end_of_the_handshake_does_not_count_as_lost(
     assert!(pair.client.is_resumed() && pair.client.is_tack());
     assert_eq!(pair.client.tack_stats().lost_packets, 0);
     assert_eq!(pair.client.stats().stream_retrans_bytes, 0);
+}
+
+#[test]
+fn streams_whose_reading_is_stopped_before_the_handshake_is_done_give_their_places_back() {
+    const STREAMS: u64 = 4;
+    let mut config = early_config();
+    config.set_initial_max_streams_uni(STREAMS);
+    let mut pair = resumed_to(config, SAME_KEY);
+    let start = Instant::now();
+    let ids = (0..STREAMS).map(|at| 2 + 4 * at);
+    for stream_id in ids.clone() {
+        assert_eq!(pair.client.write(stream_id, b"frame", false), 5);
+    }
+    run(&mut pair, start, 1, |_| {});
+    assert!(!pair.server.is_established());
+    for stream_id in ids.clone() {
+        assert!(pair.server.stream_readable(stream_id));
+        pair.server.stream_shutdown(stream_id, Shutdown::Read, 9).unwrap();
+        assert!(!pair.server.stream_readable(stream_id));
+        let again = pair.server.stream_shutdown(stream_id, Shutdown::Read, 9);
+        assert_eq!(again, Err(Error::Done));
+    }
+    // What comes of them before the handshake is done is dropped as well.
+    pair.run_until(|pair| pair.client.is_established());
+    for stream_id in ids.clone() {
+        pair.client.write(stream_id, b"more", false);
+    }
+    run(&mut pair, start, 8, |_| {});
+    for stream_id in ids {
+        assert_eq!(pair.client.stream_capacity(stream_id), Err(Error::StreamStopped(9)));
+    }
+    assert_eq!(pair.client.peer_streams_left_uni(), STREAMS);
+    assert_eq!(pair.server.stats().stopped_stream_count_local, STREAMS);
 }

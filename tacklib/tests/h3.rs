@@ -520,3 +520,32 @@ fn bodies_that_a_quiet_client_has_stopped_let_it_send_other_requests_once_the_se
     web.pair.run_for(Duration::from_millis(500));
     assert_eq!(web.pair.client.peer_streams_left_bidi(), STREAMS);
 }
+
+/// quiche's own entry of a request goes where it is told of the end, of which the layer says nothing for a request that
+/// this end has stopped.
+#[test]
+fn requests_that_were_stopped_and_answered_leave_nothing_behind() {
+    let mut web = Web::plain();
+    let mut answered = Vec::new();
+    for _ in 0..1000 {
+        let stream = web.request(false);
+        web.answer(stream);
+        let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+        connection.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+        http.send_body(connection, stream, b"no", true).unwrap();
+        web.run_until(|client, _, server| {
+            client.finished.contains(&stream) && server.stream_closed(stream)
+        });
+        web.server.events.clear();
+        web.client.finished.clear();
+        answered.push(stream);
+    }
+    let until = Instant::now() + Duration::from_millis(100);
+    web.run_until(|_, _, _| Instant::now() >= until);
+    let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+    for stream in answered {
+        // What it says of a stream that it does not have.
+        let again = http.send_body(connection, stream, b"", true);
+        assert_eq!(again, Err(h3::Error::FrameUnexpected), "stream {stream}");
+    }
+}

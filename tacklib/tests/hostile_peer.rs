@@ -6,6 +6,7 @@ mod common;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use common::log::Log;
 use common::*;
@@ -27,7 +28,7 @@ fn pair(client: Profile) -> (Pair<Connection, Connection>, ProtectionKeys) {
     let mut pair = Pair::new(connection, tack_server(&mut server));
     pair.handshake();
     transfer(&mut pair, 0, 100_000, false);
-    pair.run_for(std::time::Duration::from_millis(80));
+    pair.run_for(Duration::from_millis(80));
     let name = pair.client.as_mut().current_cipher().unwrap().name().to_owned();
     let suite = CipherSuite::from_name(&name).unwrap();
     (pair, ProtectionKeys::new(suite, &secrets.secret("SERVER_TRAFFIC_SECRET_0")).unwrap())
@@ -53,7 +54,7 @@ fn lie_to(client: Profile, frames: Vec<u8>) -> Option<(bool, u64)> {
     }));
     // Anything that makes the server send.
     pair.client.write(4, b"more", true);
-    pair.run_for(std::time::Duration::from_millis(150));
+    pair.run_for(Duration::from_millis(150));
     pair.client.local_error().map(|error| (error.is_app, error.error_code))
 }
 
@@ -80,19 +81,16 @@ fn challenges_that_come_together_are_answered_once_each() {
     }));
     // Two packets, which arrive before the client sends one.
     pair.server.write(5, &[0; 2000], true);
-    pair.run_for(std::time::Duration::from_millis(150));
+    pair.run_for(Duration::from_millis(150));
     pair.client.write(4, b"more", true);
-    pair.run_for(std::time::Duration::from_millis(150));
+    pair.run_for(Duration::from_millis(150));
     assert_eq!(pair.client.local_error(), None);
     assert_eq!(long.get(), 1, "packets that are as long as an answer has to be");
 }
 
-/// A sender that writes the end behind the data repeats the data with it if no acknowledgement comes.
-#[test]
-fn an_end_that_comes_with_data_that_was_read_is_told() {
-    let (mut pair, mut keys) = pair(Profile::Default);
-    // A byte of the server's stream 3, and the same with the end.
-    let mut says = vec![vec![0x0f, 3, 0, 1, b'x'], vec![0x0e, 3, 0, 1, b'x']];
+/// Has the next packets of the server say these frames, one each.
+fn say(pair: &mut Pair<Connection, Connection>, mut keys: ProtectionKeys, says: &[&[u8]]) {
+    let mut says: Vec<_> = says.iter().rev().map(|frames| frames.to_vec()).collect();
     pair.tamper_down(Box::new(move |mut datagram| {
         let Some(frames) = says.pop() else { return Some(datagram) };
         let opened = keys.open(&mut datagram, 16, 0).unwrap();
@@ -103,11 +101,62 @@ fn an_end_that_comes_with_data_that_was_read_is_told() {
         keys.seal(opened.generation, &mut datagram, &opened.header, frames.len()).unwrap();
         Some(datagram)
     }));
+}
+
+/// A sender that writes the end behind the data repeats the data with it if no acknowledgement comes.
+#[test]
+fn an_end_that_comes_with_data_that_was_read_is_told() {
+    let (mut pair, keys) = pair(Profile::Default);
+    // A byte of the server's stream 3, and the same with the end.
+    say(&mut pair, keys, &[&[0x0e, 3, 0, 1, b'x'], &[0x0f, 3, 0, 1, b'x']]);
     let mut buffer = [0; 10];
     pair.server.send_ack_eliciting().unwrap();
     pair.run_until(|pair| pair.client.stream_recv(3, &mut buffer) == Ok((1, false)));
     pair.server.send_ack_eliciting().unwrap();
     pair.run_until(|pair| pair.client.stream_recv(3, &mut buffer) == Ok((0, true)));
+}
+
+/// Reads stream 3 from quiche itself for a while, until there is something.
+fn read_from_quiche(
+    pair: &mut Pair<Connection, Connection>,
+    buffer: &mut [u8],
+) -> quiche::Result<(usize, bool)> {
+    let until = Instant::now() + Duration::from_millis(100);
+    let mut read = Err(quiche::Error::Done);
+    pair.run_until(|pair| {
+        let quic: &mut quiche::Connection = &mut pair.client;
+        read = quic.stream_recv(3, buffer);
+        read.is_ok() || Instant::now() >= until
+    });
+    read
+}
+
+#[test]
+fn data_that_came_behind_a_hole_is_not_taken_for_read_when_it_is_repeated_with_the_end() {
+    let (mut pair, keys) = pair(Profile::Default);
+    say(&mut pair, keys, &[&[0x0e, 3, 1, 1, b'y'], &[0x0f, 3, 0, 2, b'x', b'y']]);
+    let mut buffer = [0; 10];
+    pair.server.send_ack_eliciting().unwrap();
+    assert!(read_from_quiche(&mut pair, &mut buffer).is_err());
+    pair.server.send_ack_eliciting().unwrap();
+    assert_eq!(read_from_quiche(&mut pair, &mut buffer), Ok((2, true)));
+    assert_eq!(&buffer[..2], b"xy");
+}
+
+/// The layer does not know of a read before the connection sends something.
+#[test]
+fn an_end_that_comes_with_data_that_was_just_read_from_quiche_is_told() {
+    let (mut pair, keys) = pair(Profile::Default);
+    say(&mut pair, keys, &[&[0x0e, 3, 0, 1, b'x'], &[0x0f, 3, 0, 1, b'x']]);
+    let mut buffer = [0; 10];
+    pair.server.send_ack_eliciting().unwrap();
+    pair.run_until(|pair| pair.client.stream_readable(3));
+    pair.server.send_ack_eliciting().unwrap();
+    let quic: &mut quiche::Connection = &mut pair.client;
+    assert_eq!(quic.stream_recv(3, &mut buffer), Ok((1, false)));
+    pair.step_down();
+    let quic: &mut quiche::Connection = &mut pair.client;
+    assert_eq!(quic.stream_recv(3, &mut buffer), Ok((0, true)));
 }
 
 const PROTOCOL_VIOLATION: Option<(bool, u64)> = Some((false, 0x0a));

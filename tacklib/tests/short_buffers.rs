@@ -90,3 +90,47 @@ fn an_empty_buffer_is_too_short_as_it_is_for_quiche() {
         pair.handshake();
     }
 }
+
+/// The client owes as many ends of streams and requests to stop as a packet with data takes, and an acknowledgement.
+fn with_all_that_a_packet_takes() -> Pair<Connection, Connection> {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    pair.run_for(Duration::from_millis(100));
+    for at in 0..4 {
+        assert_eq!(pair.server.write(3 + 4 * at, &[1; 100], false), 100);
+        assert_eq!(pair.client.write(2 + 4 * at, &[1; 100], false), 100);
+    }
+    let mut buffer = [0; 2000];
+    let up = RecvInfo { from: client_address(), to: server_address() };
+    let down = RecvInfo { from: server_address(), to: client_address() };
+    while let Some((len, _)) = pair.client.transmit(&mut buffer) {
+        pair.server.receive(&mut buffer[..len], up);
+    }
+    for at in 0..4 {
+        pair.client.write(2 + 4 * at, &[], true);
+    }
+    // quiche forgets the ends when all else is acknowledged.
+    advance(Duration::from_millis(50));
+    pair.server.expire();
+    while let Some((len, _)) = pair.server.transmit(&mut buffer) {
+        pair.client.receive(&mut buffer[..len], down);
+    }
+    for at in 0..4 {
+        pair.client.stream_shutdown(3 + 4 * at, quiche::Shutdown::Read, 7).unwrap();
+    }
+    advance(Duration::from_millis(50));
+    pair
+}
+
+#[test]
+fn a_buffer_that_is_too_short_for_all_that_is_due_does_not_make_the_connection_idle() {
+    for len in 380..520 {
+        let mut pair = with_all_that_a_packet_takes();
+        assert_eq!(pair.client.write(0, &[1; 5000], false), 5000);
+        let mut buffer = [0; 2000];
+        pair.client.transmit(&mut buffer[..len]);
+        let next = pair.client.transmit(&mut buffer).map(|(len, _)| len);
+        assert!(next > Some(800), "{next:?} behind a buffer of {len} bytes");
+    }
+}

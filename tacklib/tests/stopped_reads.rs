@@ -139,3 +139,23 @@ fn streams_that_were_stopped_are_named_as_writable() {
     named.dedup();
     assert_eq!(named, [2, 6]);
 }
+
+#[test]
+fn many_of_them_are_told_in_few_packets() {
+    const STREAMS: u64 = 100;
+    let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut tack_config()));
+    pair.handshake();
+    for n in 0..STREAMS {
+        pair.client.write(2 + 4 * n, b"frame", false);
+    }
+    pair.run_for(Duration::from_millis(50));
+    let (_, before) = pair.packets();
+    for n in 0..STREAMS {
+        pair.server.stream_shutdown(2 + 4 * n, Shutdown::Read, 7).unwrap();
+    }
+    pair.run_until(|pair| {
+        (0..STREAMS).all(|n| pair.client.stream_capacity(2 + 4 * n).is_err())
+    });
+    let packets = pair.packets().1 - before;
+    assert!(packets < 10, "{packets} packets for {STREAMS} streams");
+}

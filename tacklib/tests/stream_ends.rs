@@ -437,3 +437,48 @@ fn the_end_of_a_stream_that_leaves_behind_an_acknowledgement_lets_the_peer_open_
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.client.peer_streams_left_bidi(), STREAMS);
 }
+
+/// The client has sent what it may of a stream of `len` bytes, the first packet of it twice. The datagrams that the server
+/// does not have.
+fn with_a_full_window(
+    stream_id: u64,
+    len: usize,
+) -> (Pair<Connection, quiche::Connection>, Vec<Vec<u8>>) {
+    let mut pair = tack_to_stock();
+    pair.handshake();
+    assert_eq!(pair.client.write(stream_id, &vec![7; len], false), len);
+    let mut buffer = [0; 2000];
+    let mut next = || pair.client.transmit(&mut buffer).map(|(len, _)| buffer[..len].to_vec());
+    let mut first: Vec<_> = (0..4).map_while(|_| next()).collect();
+    assert_eq!(first.len(), 4);
+    first.remove(0);
+    to_server(&mut pair.server, first);
+    let acknowledgements = acknowledgements(&mut pair.server);
+    to_client(&mut pair.client, acknowledgements);
+    let mut later = Vec::new();
+    for _ in 0..50 {
+        later.extend(datagrams(&mut pair.client));
+        advance(Duration::from_millis(1));
+    }
+    (pair, later)
+}
+
+/// Where a stream ends is what was written to it, and not what has left, also where as many bytes have left as were
+/// written.
+#[test]
+fn it_does_not_leave_before_the_last_data_has_where_other_data_was_repeated() {
+    const MUCH: usize = 100_000;
+    for stream_id in [ONE_WAY, BOTH_WAYS] {
+        let (pair, _) = with_a_full_window(stream_id, MUCH);
+        let fits = MUCH - pair.client.media_stats().backlog as usize;
+        let (mut pair, mut later) = with_a_full_window(stream_id, fits + 1000);
+        assert_eq!(pair.client.media_stats().backlog, 1000);
+        assert!(pair.client.stats().stream_retrans_bytes > 1000);
+        pair.client.write(stream_id, &[], true);
+        later.extend(datagrams(&mut pair.client));
+        pair.client.stream_shutdown(stream_id, quiche::Shutdown::Write, 9).unwrap();
+        to_server(&mut pair.server, later);
+        pair.run_for(Duration::from_millis(500));
+        assert_eq!(pair.server.local_error(), None, "stream {stream_id}");
+    }
+}

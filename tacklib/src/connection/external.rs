@@ -17,7 +17,7 @@ impl<F: BufFactory> Connection<F> {
 
     /// Room for writing, bytes.
     pub(crate) fn send_room(&self) -> usize {
-        if self.is_enabled() { self.seam.send_buffer.room(&self.inner) } else { usize::MAX }
+        if self.is_enabled() { self.seam.send_buffer.room() } else { usize::MAX }
     }
 
     /// A write to the stream was refused for lack of room: it is to be reported as writable when
@@ -37,6 +37,12 @@ impl<F: BufFactory> Connection<F> {
         if self.is_enabled() {
             self.on_written(stream_id, bytes, fin);
         }
+    }
+
+    /// Takes requests that this end has stopped reading and that are over.
+    pub(crate) fn take_stopped_requests(&mut self) -> Vec<u64> {
+        let Seam { stopped_requests, stopped_streams, .. } = &mut self.seam;
+        stopped_requests.take_done(&mut self.inner, stopped_streams)
     }
 
     /// Something other than stream data is to leave now.

@@ -13,7 +13,7 @@ use crate::boringssl;
 use crate::config::Config;
 use crate::layer::{EarlyPacket, Layer, Parts, Plan};
 use crate::negotiation::{self, Agreement};
-use crate::quiche_compat::{ServerIds, Template, TrafficSecrets};
+use crate::quiche_compat::{ServerIds, StoppedReads, Template, TrafficSecrets};
 
 /// 1-RTT and 0-RTT data that may leave before the handshake ends, bytes: the initial window of RFC 9002
 /// section 7.2, which quiche's inert controller no longer enforces.
@@ -44,6 +44,8 @@ pub(super) struct Handshake {
     /// A 1-RTT packet has left that the layer did not see: a server whose TLS has accepted early data sends
     /// some before the handshake is done, even if the 0-RTT packets are lost.
     sent_unseen: bool,
+    /// Streams of early data that this end has stopped reading: the layer asks the peer to stop.
+    pub(super) stopped_reads: StoppedReads,
     /// The application has replaced quiche's key log, and was warned.
     is_cut_off: bool,
 }
@@ -234,7 +236,8 @@ impl<F: BufFactory> Connection<F> {
             return;
         };
         match self.build_layer(&client, &server) {
-            Ok(layer) => {
+            Ok(mut layer) => {
+                *layer.stopped_reads() = std::mem::take(&mut self.handshake.stopped_reads);
                 self.layer = Some(Box::new(layer));
                 self.seam.counters.follow(&self.inner);
             }

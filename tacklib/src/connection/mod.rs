@@ -42,7 +42,7 @@ use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation::id;
-use crate::quiche_compat::{Seam, drop_readable};
+use crate::quiche_compat::{Seam, StoppedReads, drop_readable};
 use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
@@ -76,6 +76,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     data_pending: bool,
     /// Losses were found since quiche had nothing to send: it may be about to send something again.
     may_repeat: bool,
+    /// quiche's acknowledgement left no room for a PING that is to carry frames of the layer's.
+    is_without_room: bool,
     /// DATAGRAMs were waiting when the last packet with data was written.
     has_sent_datagrams: bool,
     extension_error: Option<ExtensionError>,
@@ -116,6 +118,7 @@ impl<F: BufFactory> Connection<F> {
             paths: Paths::default(),
             data_pending: true,
             may_repeat: false,
+            is_without_room: false,
             has_sent_datagrams: false,
             extension_error: None,
             cc_parameters: None,
@@ -273,8 +276,7 @@ impl<F: BufFactory> Connection<F> {
         self.layer.is_some() || self.handshake.is_enabled()
     }
 
-    /// Finds ends of streams that quiche has forgotten: an acknowledgement or the end of the
-    /// other half may just have made it do so.
+    /// Finds ends of streams that quiche has forgotten: an acknowledgement may just have made it do so.
     fn settle_stream_ends(&mut self, layer: &Layer) {
         let was_delivered = |pn| layer.was_delivered(pn);
         let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
@@ -290,13 +292,25 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Drops what may have come of them in packets that the layer has not seen.
+    fn drop_all_unwanted(&mut self) {
+        self.stopped_reads().touch_all();
+        self.drop_touched();
+    }
+
     #[cold]
     fn drop_touched(&mut self) {
-        while let Some(layer) = &mut self.layer
-            && let Some(stream_id) = layer.stopped_reads().take_touched()
-        {
+        while let Some(stream_id) = self.stopped_reads().take_touched() {
             let dropped = drop_readable(&mut self.inner, stream_id);
             self.on_dropped(stream_id, dropped);
+        }
+    }
+
+    /// The streams that this end has stopped reading.
+    fn stopped_reads(&mut self) -> &mut StoppedReads {
+        match &mut self.layer {
+            Some(layer) => layer.stopped_reads(),
+            None => &mut self.handshake.stopped_reads,
         }
     }
 

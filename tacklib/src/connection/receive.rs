@@ -26,7 +26,11 @@ impl<F: BufFactory> Connection<F> {
         if self.layer.is_some() && is_short(buf) {
             self.receive_one_rtt(buf, info, arrival)?;
         } else {
+            let was_seen = self.layer.is_some();
             self.receive_coalesced(buf, info, arrival)?;
+            if !was_seen {
+                self.drop_all_unwanted();
+            }
         }
         self.write_notes();
         Ok(buf.len())
@@ -117,7 +121,12 @@ impl<F: BufFactory> Connection<F> {
         let now = Instant::now();
         let mut buffers = layer.take_buffers();
         let readable = |stream_id| self.inner.stream_readable_len(stream_id, usize::MAX);
-        let scanned = layer.scan_incoming(now, packet, header, &mut buffers, &readable);
+        let may_grow = self.is_proven((info.to, info.from));
+        if self.seam.external_access.has_happened() {
+            layer.windows().on_unseen();
+        }
+        let scanned =
+            layer.scan_incoming(now, packet, header, &mut buffers, &readable, may_grow);
         let result = match scanned {
             Ok(Scanned { mut scan, sealed }) => {
                 let Seam { stopped_streams, .. } = &self.seam;

@@ -8,7 +8,7 @@ use tack_packet::{DatagramLayout, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::layer::{Destination, Layer, Lost, Plan, Sent};
+use crate::layer::{Destination, Layer, Lost, MOST_ROOM, Plan, Sent};
 use crate::media_stats::rate_below_bandwidth;
 use crate::quiche_compat::{AddressPair, Seam, request_carrier};
 
@@ -18,10 +18,14 @@ pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
 /// How often quiche is asked again because the packet that it wrote must not leave.
 const ATTEMPTS: usize = 4;
 
-/// Bytes of a buffer that are too few to begin a packet in. Callers that fill one buffer with several packets come with what
-/// is left of it (segmentation offload), and all frames of the layer, 310 bytes, have to find room beside some of
-/// quiche's: where that writes nothing, it counts as having nothing to write. What is due waits for the next buffer.
-const SHORTEST_BUFFER: usize = 384;
+/// A short header with the longest connection id (RFC 9000 section 17.3.1), the tag, and the longest control frame that
+/// quiche writes, NEW_CONNECTION_ID (RFC 9000 section 19.15).
+const LEAST_ROOM_FOR_QUICHE: usize = (1 + 20 + 4) + 16 + (1 + 8 + 8 + 1 + 20 + 16);
+
+/// Buffers that are shorter are too short to begin a packet in. Callers that fill one buffer with several packets come with
+/// what is left of it (segmentation offload), and all frames of the layer have to find room beside some of quiche's: where
+/// that writes nothing, it counts as having nothing to write. What is due waits for the next buffer.
+const SHORTEST_BUFFER: usize = MOST_ROOM + LEAST_ROOM_FOR_QUICHE;
 
 /// Packets that the send buffer holds at least, however slow the path.
 const LEAST_BUFFERED: usize = 16;
@@ -235,7 +239,8 @@ impl<F: BufFactory> Connection<F> {
         let may_send = layer.may_send(now, self.data_pending);
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
-        let owes_frames = self.seam.stream_ends.owes() || layer.stopped_reads().owes();
+        let owes_frames = (may_send || !self.is_without_room)
+            && (self.seam.stream_ends.owes() || layer.stopped_reads().owes());
         let wanted = closing
             || self.data_pending && may_send
             || self.credits.has_probe()
@@ -253,7 +258,7 @@ impl<F: BufFactory> Connection<F> {
         let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
         plan.is_probe = is_probe && stream_data;
         if stream_data && !is_probe && !datagrams && plan.due.is_none() {
-            let waiting = || self.seam.send_buffer.buffered(&self.inner);
+            let waiting = || self.seam.send_buffer.buffered();
             plan.splits = layer.sender().splits(now, waiting).then(waiting);
         }
         Some(plan)
@@ -389,7 +394,9 @@ impl<F: BufFactory> Connection<F> {
     #[inline]
     fn on_finished(&mut self, sent: &Sent, path: AddressPair, plan: &Plan) {
         self.sent_ecn = sent.ecn;
-        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        if let Some(stream_id) = sent.stream_id {
+            self.seam.send_buffer.on_sent(stream_id, sent.stream_end);
+        }
         let Sent { packet_number, stream_id, stream_bytes, .. } = *sent;
         self.deadlines.overdue.on_sent(packet_number, stream_id, stream_bytes);
         if let Some((pn, data)) = sent.challenge {
@@ -400,11 +407,13 @@ impl<F: BufFactory> Connection<F> {
                 self.expect_challenge();
             }
         }
+        self.is_without_room = sent.is_ack_only && plan.owed_room > 0 && !plan.stream_data;
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats
             // each time while it owes a PING that does not fit either, and would do so for ever. What is left, if anything
-            // is, leaves when the sender may send.
-            self.data_pending |= self.credits.has_control() && !plan.stream_data;
+            // is, leaves when the sender may send; so do the layer's frames, which a PING has to carry.
+            self.data_pending |=
+                self.is_without_room || self.credits.has_control() && !plan.stream_data;
             self.credits.clear_control();
         }
     }
@@ -419,7 +428,7 @@ impl<F: BufFactory> Connection<F> {
             return;
         }
         self.credits.clear();
-        self.seam.send_buffer.on_flushed(&self.inner);
+        self.seam.send_buffer.on_flushed();
         let app_limited = self.data_pending && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
         self.data_pending = false;

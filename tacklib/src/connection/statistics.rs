@@ -49,7 +49,8 @@ impl<F: BufFactory> Connection<F> {
     /// Statistics of the connection, as [`quiche::Connection::stats`]. Each call adds up the buffers of all streams.
     pub fn stats(&self) -> quiche::Stats {
         let mut stats = self.inner.stats();
-        let stops = self.layer.as_ref().map_or(0, |layer| layer.counted_stops());
+        let early = self.handshake.stopped_reads.counted();
+        let stops = self.layer.as_ref().map_or(early, |layer| layer.counted_stops());
         stats.stopped_stream_count_local += stops;
         stats
     }
@@ -68,7 +69,7 @@ impl<F: BufFactory> Connection<F> {
     /// What a live source adapts to. Before the handshake is done and with
     /// [`Profile::Off`](crate::Profile::Off) it only counts.
     pub fn media_stats(&self) -> MediaStats {
-        let backlog = self.seam.send_buffer.buffered(&self.inner);
+        let backlog = self.seam.send_buffer.buffered();
         let counts = self.deadlines.counts();
         self.media.stats(Instant::now(), self.layer.as_deref(), backlog, counts)
     }

@@ -6,7 +6,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::quiche_compat::{
-    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream,
+    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream, is_over,
 };
 
 impl<F: BufFactory> Connection<F> {
@@ -73,7 +73,7 @@ impl<F: BufFactory> Connection<F> {
         error: u64,
     ) -> quiche::Result<()> {
         let error = error_code(error);
-        if direction == Shutdown::Read && self.layer.is_some() {
+        if direction == Shutdown::Read && self.is_enabled() {
             return self.stop_reading(stream_id, error);
         }
         let is_reset = direction == Shutdown::Write;
@@ -98,18 +98,14 @@ impl<F: BufFactory> Connection<F> {
         let is_unknown = !self.seam.stopped_streams.contains(stream_id)
             && self.inner.stream_capacity(stream_id)
                 == Err(quiche::Error::InvalidStreamState(stream_id));
-        let Some(layer) = self.layer.as_mut().filter(|_| !is_unknown) else {
-            return Err(quiche::Error::Done);
-        };
-        let stops = layer.stopped_reads();
-        if stops.contains(stream_id) {
+        if is_unknown || self.stopped_reads().contains(stream_id) {
             return Err(quiche::Error::Done);
         }
-        stops.count();
+        self.stopped_reads().count();
         self.seam.late_resets.forget(stream_id);
         let dropped = drop_readable(&mut self.inner, stream_id);
         if !dropped.is_over {
-            stops.insert(stream_id, error);
+            self.stopped_reads().insert(stream_id, error);
         }
         self.on_dropped(stream_id, dropped);
         self.on_control_frame();
@@ -119,11 +115,10 @@ impl<F: BufFactory> Connection<F> {
     /// Something of a stream that this end reads no more was dropped: it counts as read, and a window may have to be
     /// announced.
     pub(super) fn on_dropped(&mut self, stream_id: u64, dropped: Dropped) {
-        if dropped.is_over
-            && let Some(layer) = &mut self.layer
-        {
-            layer.stopped_reads().remove(stream_id);
+        if dropped.is_over {
+            self.stopped_reads().remove(stream_id);
             self.seam.late_resets.forget(stream_id);
+            self.seam.stopped_requests.on_over(stream_id);
         }
         self.on_read(stream_id, (dropped.len, dropped.is_over));
     }
@@ -182,7 +177,7 @@ impl<F: BufFactory> Connection<F> {
         let capacity = self.inner.stream_capacity(stream_id);
         let capacity = self.follow_refusal(stream_id, capacity)?;
         if self.is_enabled() {
-            Ok(capacity.min(self.seam.send_buffer.room(&self.inner)))
+            Ok(capacity.min(self.seam.send_buffer.room()))
         } else {
             Ok(capacity)
         }
@@ -198,7 +193,7 @@ impl<F: BufFactory> Connection<F> {
         if !writable {
             // quiche has DATA_BLOCKED or STREAM_DATA_BLOCKED to send.
             self.on_control_frame();
-        } else if self.seam.send_buffer.room(&self.inner) < len {
+        } else if self.seam.send_buffer.room() < len {
             self.block_stream(stream_id, len);
             return Ok(false);
         }
@@ -214,7 +209,7 @@ impl<F: BufFactory> Connection<F> {
         if let Some(stream_id) = self.seam.stopped_streams.take_unlisted() {
             return Some(stream_id);
         }
-        if self.seam.send_buffer.room(&self.inner) == 0 {
+        if self.seam.send_buffer.room() == 0 {
             return None;
         }
         if let Some(stream_id) = self.stream_unblocked_next() {
@@ -233,7 +228,7 @@ impl<F: BufFactory> Connection<F> {
     /// [`stream_writable_next`](Self::stream_writable_next), but leaves quiche's own list of writable streams
     /// alone: of a stream that was taken from there quiche (0.30) may never tell that the peer has stopped it.
     pub fn stream_unblocked_next(&mut self) -> Option<u64> {
-        if !self.is_enabled() || self.seam.send_buffer.room(&self.inner) == 0 {
+        if !self.is_enabled() || self.seam.send_buffer.room() == 0 {
             return None;
         }
         let Seam { send_buffer, stopped_streams, .. } = &mut self.seam;
@@ -243,7 +238,7 @@ impl<F: BufFactory> Connection<F> {
     /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send
     /// buffer is full.
     pub fn writable(&self) -> StreamIter {
-        if self.is_enabled() && self.seam.send_buffer.room(&self.inner) == 0 {
+        if self.is_enabled() && self.seam.send_buffer.room() == 0 {
             return StreamIter::default();
         }
         self.inner.writable()
@@ -283,7 +278,7 @@ impl<F: BufFactory> Connection<F> {
         if wanted == 0 {
             return Ok(0);
         }
-        let room = self.seam.send_buffer.room(&self.inner);
+        let room = self.seam.send_buffer.room();
         let capacity = self.inner.stream_capacity(stream_id);
         let capacity = match self.follow_refusal(stream_id, capacity) {
             // Not opened yet: quiche opens it.
@@ -356,7 +351,8 @@ impl<F: BufFactory> Connection<F> {
     pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
         self.data_pending = true;
         if bytes > 0 {
-            self.seam.send_buffer.on_written(stream_id, bytes);
+            let end = self.seam.stream_ends.written(stream_id) + bytes as u64;
+            self.seam.send_buffer.on_written(stream_id, end, bytes);
         }
         if bytes > 0 || fin {
             self.seam.stale_streams.on_written(&mut self.inner, stream_id);
@@ -393,9 +389,11 @@ impl<F: BufFactory> Connection<F> {
         (read, fin): (usize, bool),
     ) -> (usize, bool) {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
-        layer.windows().on_read(stream_id, read);
+        layer.windows().on_read(stream_id, read, &|id| is_over(&self.inner, id));
         if fin {
-            self.settle_stream_ends(&layer);
+            let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
+            let is_forgotten = || stopped_streams.is_forgotten(&mut self.inner, stream_id);
+            stream_ends.settle_stream(stream_id, |pn| layer.was_delivered(pn), is_forgotten);
         }
         self.layer = Some(layer);
         if fin {

@@ -280,6 +280,10 @@ impl Connection {
         &mut self,
         conn: &mut crate::Connection<F>,
     ) -> Result<(u64, Event)> {
+        for stream_id in conn.take_stopped_requests() {
+            // quiche drops what it has of a stream where it finds that nothing can be written to it and all was read.
+            let _ = self.inner.send_body(conn.followed(), stream_id, &[], true);
+        }
         self.reads.before_poll(conn);
         let result = self.inner.poll(conn.followed());
         self.reads.tell(conn, 0);

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tack_packet::{Opened, ProtectedHeader, TAG_LEN};
+use tack_packet::{ProtectedHeader, TAG_LEN};
 use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{
     Ack, AckFrequency, Frame, Frames, Iack, Located, OnlyFrame, Stream, Tack, Timestamp,
@@ -15,9 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{
-    self, LateReset, Stop, fill_late_reset, is_reset_of_whole, may_fill, put_end,
-};
+use crate::quiche_compat::{self, AskedStreams, LateReset, Stop, is_over, may_fill, put_end};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -59,8 +57,12 @@ pub struct IncomingScan<'a> {
     streams: Vec<Stream>,
     /// Stream and final size.
     reset_streams: Vec<(u64, u64)>,
-    /// Streams that were reset although quiche has all of them.
-    whole_streams: Vec<u64>,
+    /// Streams that were reset and of which quiche was asked whether it has all.
+    asked_streams: AskedStreams,
+    /// Streams that were reset, and that quiche takes for whole later.
+    waiting_resets: Vec<LateReset>,
+    /// Zeros that take the place of what reset streams lack.
+    zeros: u64,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     confirms_handshake: bool,
@@ -171,7 +173,7 @@ impl Layer {
     }
 
     /// Opens a packet and reads its frames, if [`Self::look_at`] gave its header. `readable` tells how many bytes of
-    /// a stream quiche has for the application.
+    /// a stream quiche has for the application. What quiche gets in place of the packet is longer only if it `may_grow`.
     ///
     /// An error must close the connection: the packet is authentic and breaks a rule.
     pub fn scan_incoming<'a>(
@@ -181,6 +183,7 @@ impl Layer {
         header: Option<ProtectedHeader>,
         buffers: &'a mut IncomingBuffers,
         readable: &dyn Fn(u64) -> usize,
+        may_grow: bool,
     ) -> Result<Scanned<'a>, ExtensionError> {
         let IncomingBuffers { plain, frames, sealed } = buffers;
         let opened = header.and_then(|header| self.protection.open(packet, header, plain).ok());
@@ -194,8 +197,11 @@ impl Layer {
             return Err(ExtensionError::ReservedBits);
         }
         let payload = &plain[opened.payload.clone()];
+        let mut reader = FrameReader::new(opened.header.packet_number, packet.len());
+        reader.scan.generation = Some(opened.generation);
+        reader.may_grow = may_grow;
         let (mut scan, is_rewritten) =
-            self.space.scan(now, packet.len(), &opened, (payload, readable), frames)?;
+            self.space.scan(now, reader, payload, readable, frames)?;
         let marked = opened.header.reserved_bits() != 0;
         scan.is_marked = marked;
         if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
@@ -261,18 +267,16 @@ impl NumberSpace {
     fn scan<'a>(
         &mut self,
         now: Instant,
-        bytes: usize,
-        opened: &Opened,
-        (payload, readable): (&'a [u8], &dyn Fn(u64) -> usize),
+        mut reader: FrameReader<'a>,
+        payload: &'a [u8],
+        readable: &dyn Fn(u64) -> usize,
         rest: &mut Vec<u8>,
     ) -> Result<(IncomingScan<'a>, bool), ExtensionError> {
         rest.clear();
-        let mut reader = FrameReader::new(opened.header.packet_number, bytes);
-        reader.scan.generation = Some(opened.generation);
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
-            if self.is_past_reset(&frame, readable, &mut reader.scan.whole_streams) {
+            if self.is_past_reset(&frame, readable, &mut reader) {
                 (reader.ack_eliciting, reader.has_extension) = (true, true);
                 continue;
             }
@@ -320,16 +324,18 @@ impl NumberSpace {
         for stream in &scan.streams {
             self.on_stream(now, received.packet_number, stream, connection);
         }
-        for reset in &effects.late_resets {
+        for reset in effects.late_resets.iter().chain(&scan.waiting_resets) {
             self.receiver.on_reset_stream(reset.stream_id);
             self.windows.on_filled(reset.stream_id);
             self.stopped_reads.on_received(reset.stream_id);
         }
-        for &stream_id in &scan.whole_streams {
+        self.late_fills.on_accepted(scan.zeros, &effects.late_resets, &scan.waiting_resets);
+        self.late_fills.forget(|id| is_over(connection, id));
+        for stream_id in scan.asked_streams.whole() {
             self.windows.on_filled(stream_id);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
-            self.windows.on_reset(stream_id, final_size);
+            self.windows.on_reset(stream_id, final_size, &|id| is_over(connection, id));
             self.receiver.on_reset_stream(stream_id);
             self.stopped_reads.on_received(stream_id);
         }
@@ -367,6 +373,7 @@ impl NumberSpace {
         }
         self.first_received.get_or_insert(pn);
         self.quiche_owes.ack |= received.ack_eliciting;
+        self.late_fills.on_received(received.bytes);
         let above_lowest = self.receiver.on_packet(now, received);
         self.sender.on_ack_path_delay(now, above_lowest);
         if received.ack_eliciting {
@@ -381,7 +388,8 @@ impl NumberSpace {
         stream: &Stream,
         connection: &quiche::Connection<F>,
     ) {
-        self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+        let is_over = |id| is_over(connection, id);
+        self.windows.on_received(stream.stream_id, stream.data().end, stream.fin, &is_over);
         self.stopped_reads.on_received(stream.stream_id);
         if self.records_streams() {
             self.record_stream(now, pn, stream, connection);
@@ -495,12 +503,11 @@ impl NumberSpace {
             }
             Frame::ImmediateAck => scan.immediate_ack = true,
             Frame::ResetStream { stream_id, error_code, final_size }
-                if self.fills(stream_id, final_size, &mut reader.filled, rest) =>
-            {
-                reader.left_eliciting = true;
-                reader.has_extension = true;
-                scan.effects.late_resets.push(LateReset { stream_id, error: error_code });
-            }
+                if self.takes_reset(
+                    LateReset { stream_id, error: error_code, final_size },
+                    reader,
+                    rest,
+                ) => {}
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
                 self.pass_on(&standard, encoded, reader, rest);
@@ -510,7 +517,8 @@ impl NumberSpace {
         Ok(())
     }
 
-    /// Puts a frame of quiche's into what quiche is to see.
+    /// Puts a frame of quiche's into what quiche is to see. An end with data that was read takes the place of both, and goes
+    /// in front where it may have been.
     fn pass_on(
         &self,
         frame: &Frame<'_>,
@@ -518,57 +526,86 @@ impl NumberSpace {
         reader: &mut FrameReader<'_>,
         rest: &mut Vec<u8>,
     ) {
-        match frame {
-            Frame::Stream(stream) if self.is_end_of_read(stream) => {
+        if let Frame::Stream(stream) = frame
+            && stream.fin
+            && stream.len > 0
+        {
+            let was_read = self.windows.was_read(stream.stream_id, stream.data().end);
+            // What was read before the end of the handshake was not seen.
+            let may_have = was_read.is_none() || self.zero_rtt;
+            if was_read == Some(true) || may_have && reader.may_grow {
                 reader.has_extension = true;
                 put_end(stream, rest);
             }
-            _ => rest.extend_from_slice(encoded),
+            if was_read == Some(true) {
+                return;
+            }
         }
+        rest.extend_from_slice(encoded);
     }
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
     /// peer has sent, of a stream that goes both ways.
-    /// Such a stream is one of `whole`: the question takes as long as what has come of it has pieces, and must not be
-    /// asked twice.
     fn is_past_reset(
         &self,
         frame: &Frame<'_>,
         readable: &dyn Fn(u64) -> usize,
-        whole: &mut Vec<u64>,
+        reader: &mut FrameReader<'_>,
     ) -> bool {
         let &Frame::ResetStream { stream_id, final_size, .. } = frame else { return false };
-        if self.windows.is_filled(stream_id) || whole.contains(&stream_id) {
+        if self.windows.is_filled(stream_id) || reader.scan.has_taken_reset(stream_id) {
             return true;
         }
-        let is_whole =
-            |read| is_reset_of_whole(stream_id, read, || readable(stream_id), final_size);
-        let is_past = self.windows.read_of_ended(stream_id).is_some_and(is_whole);
-        if is_past {
-            whole.push(stream_id);
+        if stream_id & 2 != 0 {
+            return false;
         }
-        is_past
+        let read = self.windows.read_of_ended(stream_id, final_size);
+        read.is_some_and(|read| {
+            let ask = || read + readable(stream_id) as u64 == final_size;
+            reader.scan.asked_streams.is_whole(stream_id, ask)
+        })
     }
 
-    /// Whether the frame brings the end of a stream behind data that has been read.
-    fn is_end_of_read(&self, stream: &Stream) -> bool {
-        let end = stream.data().end;
-        stream.fin && stream.len > 0 && self.windows.may_have_read(stream.stream_id, end)
-    }
-
-    /// Whether quiche gets the rest of a stream in place of its reset.
-    fn fills(
+    /// Whether quiche gets the rest of a stream in place of its reset, now or later.
+    fn takes_reset(
         &self,
-        stream_id: u64,
-        final_size: u64,
-        filled: &mut u64,
+        reset: LateReset,
+        reader: &mut FrameReader<'_>,
         rest: &mut Vec<u8>,
     ) -> bool {
-        let read = self.windows.read_of_ended(stream_id);
-        let read = read.filter(|_| may_fill(stream_id, self.stopped_reads.contains(stream_id)));
-        read.is_some_and(|read| {
-            fill_late_reset(stream_id, read, final_size, filled, rest).is_some()
-        })
+        if !may_fill(reset.stream_id, self.stopped_reads.contains(reset.stream_id)) {
+            return false;
+        }
+        let read = self.windows.read_of_ended(reset.stream_id, reset.final_size);
+        let Some(read) = read else { return false };
+        reader.has_extension = true;
+        let scan = &mut reader.scan;
+        if reader.may_grow && self.late_fills.fill(&reset, read, &mut scan.zeros, rest) {
+            reader.left_eliciting = true;
+            scan.effects.late_resets.push(reset);
+        } else {
+            scan.waiting_resets.push(reset);
+        }
+        true
+    }
+
+    /// Gives quiche the rest of streams that were reset before, with a packet that it has to acknowledge anyway.
+    fn fill_waiting(&self, reader: &mut FrameReader<'_>, rest: &mut Vec<u8>) {
+        let mut frames = Vec::new();
+        let scan = &mut reader.scan;
+        for reset in self.late_fills.waiting() {
+            let read = self.windows.read_of_ended(reset.stream_id, reset.final_size);
+            if let Some(read) = read
+                && self.late_fills.fill(reset, read, &mut scan.zeros, &mut frames)
+            {
+                scan.effects.late_resets.push(*reset);
+            }
+        }
+        if !frames.is_empty() {
+            // In front, because a STREAM frame may run to the end.
+            rest.splice(0..0, frames);
+            (reader.left_eliciting, reader.has_extension) = (true, true);
+        }
     }
 
     fn scan_standard<'a>(
@@ -609,9 +646,12 @@ impl NumberSpace {
     /// Completes what quiche is to see in place of the packet.
     fn finish_scan<'a>(
         &self,
-        reader: FrameReader<'a>,
+        mut reader: FrameReader<'a>,
         rest: &mut Vec<u8>,
     ) -> (IncomingScan<'a>, bool) {
+        if reader.ack_eliciting && reader.may_grow {
+            self.fill_waiting(&mut reader, rest);
+        }
         let mut scan = reader.scan;
         let mut is_rewritten = reader.has_extension;
         if let Some(largest) = scan.largest_acked {
@@ -717,6 +757,12 @@ pub struct Data {
 }
 
 impl IncomingScan<'_> {
+    /// Whether the packet has reset a stream before, and quiche does not learn of it.
+    fn has_taken_reset(&self, stream_id: u64) -> bool {
+        let mut later = self.effects.late_resets.iter().chain(&self.waiting_resets);
+        later.any(|reset| reset.stream_id == stream_id)
+    }
+
     fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {
         self.largest_acked = self.largest_acked.max(newest.map(|range| *range.end()));
     }
@@ -743,9 +789,10 @@ struct FrameReader<'a> {
     /// Something that elicits an acknowledgement is left for quiche.
     left_eliciting: bool,
     has_extension: bool,
+    /// quiche may get more than has come. Over a path that the peer has not proven to be its own quiche may send three
+    /// times what it got (RFC 9000 section 8.1).
+    may_grow: bool,
     ends_stream: bool,
-    /// Zeros that take the place of what reset streams lack.
-    filled: u64,
     /// A TACK has bubbles.
     has_bubbles: bool,
 }
@@ -760,8 +807,8 @@ impl FrameReader<'_> {
             ack_eliciting: false,
             left_eliciting: false,
             has_extension: false,
+            may_grow: false,
             ends_stream: false,
-            filled: 0,
             has_bubbles: false,
         }
     }

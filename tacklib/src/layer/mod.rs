@@ -19,13 +19,13 @@ use tack_proto::sender::{CcParameters, Frequency, PathId, Peer, Sender, SenderCo
 
 pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
 pub use outgoing::{Destination, Lost, Sent};
-pub use plan::Plan;
+pub use plan::{MOST_ROOM, Plan};
 
 use crate::config::TackConfig;
 use crate::lab::LabSwitches;
 use crate::negotiation::{self, Agreement};
 use crate::qlog::EventNotes;
-use crate::quiche_compat::{self, FlushPings, ReceiveWindows, StoppedReads};
+use crate::quiche_compat::{self, FlushPings, LateFills, ReceiveWindows, StoppedReads};
 
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).
 const SHORTEST_PAYLOAD: usize = 4;
@@ -49,6 +49,7 @@ struct NumberSpace {
     receiver: Receiver,
     windows: ReceiveWindows,
     stopped_reads: StoppedReads,
+    late_fills: LateFills,
     /// What happened since the last event was written to qlog.
     notes: EventNotes,
     flush_pings: FlushPings,
@@ -164,6 +165,7 @@ impl Layer {
             receiver: Receiver::new(parts.now, receiver),
             windows: ReceiveWindows::new(parts.parameters, parts.is_server),
             stopped_reads: StoppedReads::default(),
+            late_fills: LateFills::default(),
             notes: EventNotes::default(),
             flush_pings: FlushPings::default(),
             largest_received: None,

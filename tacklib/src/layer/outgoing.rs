@@ -12,7 +12,7 @@ use tack_proto::frame::{
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
-use super::plan::{TIMESTAMP_ROOM, departure};
+use super::plan::{TACK_ROOM, TIMESTAMP_ROOM, departure};
 use super::{Layer, NumberSpace, Plan, SHORTEST_PAYLOAD};
 use crate::qlog::Direction;
 use crate::quiche_compat::{
@@ -42,6 +42,8 @@ pub struct Sent {
     pub stream_bytes: usize,
     /// The stream that the data is of.
     pub stream_id: Option<u64>,
+    /// Where the data ends in it.
+    pub stream_end: u64,
     /// The number of the packet and the data of a PATH_CHALLENGE in it.
     pub challenge: Option<(u64, [u8; 8])>,
     /// A PATH_RESPONSE is in it.
@@ -233,12 +235,10 @@ impl NumberSpace {
         Ok(Sent {
             packet_number: pn,
             len: departed.len,
-            stream_bytes: scan.stream_bytes,
-            stream_id: scan.stream_id,
             challenge: scan.challenge.map(|data| (pn, data)),
             answers_challenge: scan.answers_challenge || composed.answers_challenge,
-            is_ack_only: !scan.ack_eliciting,
             ecn,
+            ..scan.content()
         })
     }
 
@@ -382,11 +382,35 @@ impl NumberSpace {
             composed.asks = append_if_fits(frames, budget, encode_immediate_ack);
         }
         if plan.owed_room > 0 {
-            composed.ends = append_if_fits(frames, budget, |frames| ends.encode(frames));
-            let stops = &self.stopped_reads;
-            composed.stops = append_if_fits(frames, budget, |frames| stops.encode(frames));
+            self.compose_owed(scan, plan, ends, budget, composed, frames);
         }
         composed.marked |= self.agreement.tack && !frames.is_empty();
+    }
+
+    /// Ends of streams and STOP_SENDING: what was planned beside stream data, and else as many as fit beside an
+    /// acknowledgement.
+    fn compose_owed(
+        &self,
+        scan: &OutgoingScan,
+        plan: &Plan,
+        ends: &StreamEnds,
+        budget: usize,
+        composed: &mut Composed,
+        frames: &mut Vec<u8>,
+    ) {
+        let room = |frames: &Vec<u8>, planned: usize| {
+            let left = budget.saturating_sub(frames.len());
+            let beside_ack =
+                if plan.due.is_some() { left.saturating_sub(TACK_ROOM) } else { left };
+            if scan.stream_bytes > 0 {
+                left.min(planned)
+            } else {
+                beside_ack.max(left.min(planned))
+            }
+        };
+        composed.ends = ends.encode(room(frames, ends.room()), frames);
+        let stops = &self.stopped_reads;
+        composed.stops = stops.encode(room(frames, stops.room()), frames);
     }
 
     /// The TACK or IACK that is due; towards another peer the ACK, where quiche has written none.
@@ -491,11 +515,11 @@ impl NumberSpace {
         if composed.asks {
             self.sender.on_immediate_ack_sent(now);
         }
-        if composed.ends {
-            ends.on_encoded_sent(pn);
+        if composed.ends > 0 {
+            ends.on_encoded_sent(pn, composed.ends);
         }
-        if composed.stops {
-            self.stopped_reads.on_encoded_sent(pn);
+        if composed.stops > 0 {
+            self.stopped_reads.on_encoded_sent(pn, composed.stops);
         }
         if self.notes.is_enabled() {
             for located in Frames::new(&frames[..composed.ours]).flatten() {
@@ -550,10 +574,10 @@ struct Composed {
     update: Option<AckFrequency>,
     /// IMMEDIATE_ACK is in it.
     asks: bool,
-    /// Ends of streams are in it.
-    ends: bool,
-    /// So are requests to stop.
-    stops: bool,
+    /// Ends of streams in it.
+    ends: usize,
+    /// Requests to stop in it.
+    stops: usize,
     /// A PATH_RESPONSE that quiche has forgotten is in it.
     answers_challenge: bool,
     /// quiche's acknowledgement is left out for want of room for its ECN counts.
@@ -573,6 +597,7 @@ fn peek(packet: &WrittenPacket<'_, '_>) -> Option<Sent> {
             Some(Sent {
                 stream_bytes: frame.len as usize,
                 stream_id: Some(frame.stream_id),
+                stream_end: frame.data().end,
                 ..Sent::default()
             })
         }
@@ -602,6 +627,7 @@ struct OutgoingScan {
     ack: Option<Range<usize>>,
     stream_bytes: usize,
     stream_id: Option<u64>,
+    stream_end: u64,
     has_datagram: bool,
     ends_stream: bool,
     ack_eliciting: bool,
@@ -703,6 +729,7 @@ impl OutgoingScan {
                 let Stream { stream_id, offset, len, fin } = *stream;
                 self.stream_bytes += len as usize;
                 self.stream_id = Some(stream_id);
+                self.stream_end = stream.data().end;
                 self.ends_stream |= fin;
                 if fin && len > 0 && ends.leaves_alone(stream_id) {
                     self.taken_off = Some((range.start, stream_id));
@@ -738,6 +765,17 @@ impl OutgoingScan {
             self.ack = Some(range.clone());
         }
         takes
+    }
+
+    /// What is told of the packet's content.
+    fn content(&self) -> Sent {
+        Sent {
+            stream_bytes: self.stream_bytes,
+            stream_id: self.stream_id,
+            stream_end: self.stream_end,
+            is_ack_only: !self.ack_eliciting,
+            ..Sent::default()
+        }
     }
 
     /// Whether quiche's frames leave as they are.

@@ -8,7 +8,7 @@ use tack_proto::sender::Departure;
 
 use super::Layer;
 use super::outgoing::Destination;
-use crate::quiche_compat::StreamEnds;
+use crate::quiche_compat::{StoppedReads, StreamEnds};
 
 /// Room for a TIMESTAMP frame.
 pub(super) const TIMESTAMP_ROOM: usize = 10;
@@ -21,7 +21,19 @@ const IMMEDIATE_ACK_ROOM: usize = 1;
 
 /// Room for a TACK and its TIMESTAMP in a packet that carries stream data too. Alone, it may fill
 /// the packet.
-const TACK_ROOM: usize = 200;
+pub(super) const TACK_ROOM: usize = 200;
+
+/// Room for ECN counts behind quiche's acknowledgement: three numbers (RFC 9000 section 19.3.2).
+const MOST_ECN_ROOM: usize = 3 * 8;
+
+/// The most that quiche has to leave free.
+pub const MOST_ROOM: usize = TIMESTAMP_ROOM
+    + ACK_FREQUENCY_ROOM
+    + TACK_ROOM
+    + IMMEDIATE_ACK_ROOM
+    + StreamEnds::MOST_ROOM
+    + StoppedReads::MOST_ROOM
+    + MOST_ECN_ROOM;
 
 /// Ranges for which that is enough, of four bytes where hundreds of packets are in flight.
 const RANGES_IN_ROOM: usize = 32;

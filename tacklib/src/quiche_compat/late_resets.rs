@@ -15,8 +15,14 @@ use std::collections::BTreeMap;
 use quiche::BufFactory;
 use tack_proto::varint;
 
-/// Of a packet, no more zeros are written: what a millisecond of one core encrypts and copies.
-const MOST_FILLED: u64 = 256 * 1024;
+/// Zeros for each byte that has come: what a stream lacks was sent, and a good part of the rest has come.
+const ZEROS_PER_BYTE: u64 = 2;
+
+/// Zeros that are due to a connection at first, before all that has come of it is counted.
+const FIRST_ZEROS: u64 = 256 * 1024;
+
+/// Zeros that a connection may save up, unless one stream takes more: what some milliseconds of one core encrypt and copy.
+const MOST_ZEROS: u64 = 4 << 20;
 
 /// STREAM with an offset and a length (RFC 9000 section 19.8).
 const STREAM: u64 = 0x08 | 0x04 | 0x02;
@@ -28,6 +34,8 @@ pub struct LateReset {
     pub stream_id: u64,
     /// The application's error code.
     pub error: u64,
+    /// Where the stream ends.
+    pub final_size: u64,
 }
 
 /// Whether a stream may be filled: no end goes back on it, or this one `is_stopped` and drops what comes.
@@ -35,36 +43,95 @@ pub const fn may_fill(stream_id: u64, is_stopped: bool) -> bool {
     stream_id & 2 != 0 || is_stopped
 }
 
-/// The STREAM frame that takes the place of a RESET_STREAM, of a stream of which `read` bytes were read. `filled` are
-/// the zeros of the packet so far. `None` if RESET_STREAM does no harm, or if it would be too long.
-pub fn fill(
-    stream_id: u64,
-    read: u64,
-    final_size: u64,
-    filled: &mut u64,
-    frames: &mut Vec<u8>,
-) -> Option<()> {
-    let len = final_size.checked_sub(read).filter(|len| *len > 0)?;
-    if *filled + len > MOST_FILLED {
-        return None;
-    }
-    *filled += len;
-    for value in [STREAM, stream_id, read, len] {
-        varint::put(frames, value);
-    }
-    frames.resize(frames.len() + usize::try_from(len).ok()?, 0);
-    Some(())
+/// What streams that are reset get in place of what they lack.
+#[derive(Debug)]
+pub struct LateFills {
+    /// Zeros that may be written. A peer that claims long streams and sends little of them would keep this end busy.
+    zeros: u64,
+    most_zeros: u64,
+    /// Streams that have to wait for more.
+    waiting: BTreeMap<u64, LateReset>,
 }
 
-/// Whether all of a stream that goes both ways has come before its reset: `read` bytes, and `readable` ones, which quiche
-/// has to count.
-pub fn is_reset_of_whole(
-    stream_id: u64,
-    read: u64,
-    readable: impl FnOnce() -> usize,
-    final_size: u64,
-) -> bool {
-    stream_id & 2 == 0 && read <= final_size && read + readable() as u64 == final_size
+impl Default for LateFills {
+    fn default() -> Self {
+        Self { zeros: FIRST_ZEROS, most_zeros: MOST_ZEROS, waiting: BTreeMap::new() }
+    }
+}
+
+impl LateFills {
+    /// A packet of so many bytes has come.
+    #[inline]
+    pub fn on_received(&mut self, bytes: usize) {
+        let due = ZEROS_PER_BYTE.saturating_mul(bytes as u64);
+        self.zeros = self.zeros.saturating_add(due).min(self.most_zeros);
+    }
+
+    /// Appends the STREAM frame that takes the place of a reset, of a stream of which `read` bytes were read. `used` are
+    /// the zeros of the packet so far. False if there are too few of them.
+    pub fn fill(
+        &self,
+        reset: &LateReset,
+        read: u64,
+        used: &mut u64,
+        frames: &mut Vec<u8>,
+    ) -> bool {
+        let len = reset.final_size.saturating_sub(read);
+        let fits = used.saturating_add(len) <= self.zeros;
+        if let (true, Ok(zeros)) = (fits, usize::try_from(len)) {
+            *used += len;
+            for value in [STREAM, reset.stream_id, read, len] {
+                varint::put(frames, value);
+            }
+            frames.resize(frames.len() + zeros, 0);
+            return true;
+        }
+        false
+    }
+
+    /// The streams that wait.
+    pub fn waiting(&self) -> impl Iterator<Item = &LateReset> {
+        self.waiting.values()
+    }
+
+    /// quiche has accepted a packet with `used` zeros, for these streams, and these have to wait.
+    pub fn on_accepted(&mut self, used: u64, filled: &[LateReset], left: &[LateReset]) {
+        self.zeros = self.zeros.saturating_sub(used);
+        for reset in filled {
+            self.waiting.remove(&reset.stream_id);
+        }
+        for reset in left {
+            self.most_zeros = self.most_zeros.max(reset.final_size);
+            self.waiting.insert(reset.stream_id, *reset);
+        }
+    }
+
+    /// Forgets streams that quiche has done with.
+    pub fn forget(&mut self, is_over: impl Fn(u64) -> bool) {
+        self.waiting.retain(|stream_id, _| !is_over(*stream_id));
+    }
+}
+
+/// Streams that go both ways and that one packet resets behind their end, and whether all of each has come.
+#[derive(Debug, Default)]
+pub struct AskedStreams(Vec<(u64, bool)>);
+
+impl AskedStreams {
+    /// Whether all of a stream has come. To `ask` takes as long as what has come of it has pieces, and is not done twice.
+    pub fn is_whole(&mut self, stream_id: u64, ask: impl FnOnce() -> bool) -> bool {
+        let known = self.0.iter().find(|(id, _)| *id == stream_id);
+        if let Some((_, is_whole)) = known {
+            return *is_whole;
+        }
+        let is_whole = ask();
+        self.0.push((stream_id, is_whole));
+        is_whole
+    }
+
+    /// Those of which all has come.
+    pub fn whole(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().filter(|(_, is_whole)| *is_whole).map(|(stream_id, _)| *stream_id)
+    }
 }
 
 /// Those of which the application has not heard.
@@ -112,14 +179,72 @@ impl LateResets {
 mod tests {
     use super::*;
 
+    const fn reset(stream_id: u64, final_size: u64) -> LateReset {
+        LateReset { stream_id, error: 5, final_size }
+    }
+
     #[test]
-    fn the_rest_of_a_stream_is_filled_up_to_a_limit_for_each_packet() {
-        let (mut filled, mut frames) = (0, Vec::new());
-        assert_eq!(fill(7, 10, 13, &mut filled, &mut frames), Some(()));
+    fn the_rest_of_a_stream_is_zeros() {
+        let (mut used, mut frames) = (0, Vec::new());
+        let fills = LateFills::default();
+        assert!(fills.fill(&reset(7, 13), 10, &mut used, &mut frames));
         assert_eq!(frames, [0x0e, 7, 10, 3, 0, 0, 0]);
-        assert_eq!(fill(11, 0, MOST_FILLED - 2, &mut filled, &mut frames), None);
-        assert_eq!(fill(11, 5, 5, &mut filled, &mut frames), None, "all has been read");
+        assert!(!fills.fill(&reset(11, FIRST_ZEROS - 2), 0, &mut used, &mut frames));
+        assert!(fills.fill(&reset(11, 5), 5, &mut used, &mut frames), "all has been read");
         assert!(may_fill(7, false) && may_fill(4, true) && !may_fill(4, false));
-        assert_eq!((filled, frames.len()), (3, 7));
+        assert_eq!((used, frames.len()), (3, 11));
+    }
+
+    #[test]
+    fn a_peer_gets_no_more_zeros_than_twice_what_it_sends() {
+        const PACKET: usize = 40;
+        let (mut fills, mut zeros) = (LateFills::default(), 0);
+        let mut frames = Vec::new();
+        for n in 0..1000 {
+            fills.on_received(PACKET);
+            let (mut used, of_window) = (0, reset(4 * n + 2, 1 << 20));
+            let waits: Vec<_> = fills.waiting().copied().collect();
+            let mut filled = Vec::new();
+            for reset in waits {
+                if fills.fill(&reset, 0, &mut used, &mut frames) {
+                    filled.push(reset);
+                }
+            }
+            let is_filled = fills.fill(&of_window, 0, &mut used, &mut frames);
+            let left = if is_filled { vec![] } else { vec![of_window] };
+            fills.on_accepted(used, &filled, &left);
+            zeros += used;
+            frames.clear();
+            assert!(zeros <= FIRST_ZEROS + 2 * (n + 1) * PACKET as u64, "{zeros} after {n}");
+        }
+        fills.forget(|stream_id| stream_id < 4 * 999);
+        assert_eq!(fills.waiting().count(), 1);
+    }
+
+    #[test]
+    fn zeros_are_saved_up_to_a_limit_or_for_the_longest_stream() {
+        let mut fills = LateFills::default();
+        fills.on_received(usize::MAX);
+        assert_eq!(fills.zeros, MOST_ZEROS);
+        fills.on_accepted(0, &[], &[reset(2, MOST_ZEROS + 1)]);
+        fills.on_received(1);
+        let (mut used, mut frames) = (0, Vec::new());
+        assert!(fills.fill(&reset(2, MOST_ZEROS + 1), 0, &mut used, &mut frames));
+    }
+
+    #[test]
+    fn a_stream_is_asked_about_once_whatever_the_answer_is() {
+        let (mut asked, mut questions) = (AskedStreams::default(), 0);
+        for _ in 0..10 {
+            for stream_id in [4, 8] {
+                let is_whole = asked.is_whole(stream_id, || {
+                    questions += 1;
+                    stream_id == 8
+                });
+                assert_eq!(is_whole, stream_id == 8);
+            }
+        }
+        assert_eq!(questions, 2);
+        assert!(asked.whole().eq([8]));
     }
 }

@@ -49,7 +49,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
-pub use late_resets::{LateReset, fill as fill_late_reset, is_reset_of_whole, may_fill};
+pub use late_resets::{AskedStreams, LateFills, LateReset, may_fill};
 pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
@@ -57,7 +57,7 @@ pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use read_ends::put_end;
-pub use receive_windows::ReceiveWindows;
+pub use receive_windows::{ReceiveWindows, is_over};
 pub use stopped_reads::{Dropped, StoppedReads, drop_readable};
 pub use stopped_streams::Stop;
 pub use stream_ends::{StreamEnds, WrittenState};
@@ -72,6 +72,7 @@ use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 use stale_streams::StaleStreams;
+use stopped_reads::StoppedRequests;
 use stopped_streams::StoppedStreams;
 
 /// What is kept about one quiche connection because quiche does not tell.
@@ -87,6 +88,8 @@ pub struct Seam {
     pub stale_streams: StaleStreams,
     /// Streams that the peer has stopped.
     pub stopped_streams: StoppedStreams,
+    /// Requests that this end has stopped reading.
+    pub stopped_requests: StoppedRequests,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
     /// Streams that were reset behind their end.
@@ -112,6 +115,7 @@ impl Seam {
             send_buffer: SendBuffer::new(send_buffer),
             stale_streams: StaleStreams::default(),
             stopped_streams: StoppedStreams::default(),
+            stopped_requests: StoppedRequests::default(),
             stream_ends: StreamEnds::default(),
             late_resets: LateResets::default(),
             path_responses: PathResponses::default(),

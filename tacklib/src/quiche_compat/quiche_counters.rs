@@ -82,11 +82,6 @@ impl QuicheCounters {
             probe_timeout: loss_timer && now.lost == before.lost,
         }
     }
-
-    /// Stream bytes that quiche has sent again, over all paths.
-    pub fn repeated_stream_bytes<F: BufFactory>(connection: &quiche::Connection<F>) -> u64 {
-        connection.path_stats().map(|path| path.stream_retrans_bytes).sum()
-    }
 }
 
 /// A number that tells a path from others. A peer that finds two paths of one number has its own packets ignored.

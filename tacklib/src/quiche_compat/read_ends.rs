@@ -1,10 +1,11 @@
 //! Ends of streams that come with data that has been read.
 //!
-//! What: in place of a STREAM frame with an end whose data the application has read, quiche gets the end alone. Why:
-//! quiche (0.30, `RecvBuf::write`) notes the end of such a frame and drops the frame with its data: the stream is not
-//! readable, and the application is never told that it is complete. A sender that writes the end behind the data repeats
-//! the data with it if the acknowledgement is lost. Upstream: not reported. To delete: when quiche makes a stream
-//! readable that has been read to an end which comes later.
+//! What: in place of a STREAM frame with an end whose data the application has read, quiche gets the end alone; where it may
+//! have read the data, the end goes in front of the frame, which quiche then takes as if it came alone. Why: quiche (0.30,
+//! `RecvBuf::write`) notes the end of such a frame and drops the frame with its data: the stream is not readable, and the
+//! application is never told that it is complete. A sender that writes the end behind the data repeats the data with it
+//! if the acknowledgement is lost. Upstream: not reported. To delete: when quiche makes a stream readable that has been
+//! read to an end which comes later.
 
 use tack_proto::frame::Stream;
 use tack_proto::varint;

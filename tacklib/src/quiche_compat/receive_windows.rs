@@ -12,8 +12,8 @@ use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::Reader;
 
-/// Streams followed at a time. quiche is asked for the windows of others at each read.
-const MAX_STREAMS: usize = 1024;
+/// Records of streams before those that quiche has done with are looked for.
+const LEAST_RECORDS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
@@ -49,15 +49,23 @@ struct Stream {
     finished: bool,
     /// Its end has come.
     ended: bool,
-    /// It was reset behind that, and quiche has the rest of it (`late_resets.rs`).
+    /// It was reset behind that, and quiche gets the rest of it (`late_resets.rs`).
     filled: bool,
+}
+
+/// Whether quiche has done with the half of a stream that is read. With an end that was not read it has not.
+pub fn is_over<F: BufFactory>(connection: &quiche::Connection<F>, stream_id: u64) -> bool {
+    connection.stream_closed(stream_id) && !connection.stream_readable(stream_id)
 }
 
 /// The receive windows of a connection and its streams.
 #[derive(Debug)]
 pub struct ReceiveWindows {
     connection: Window,
+    /// Those that quiche has not done with: the peer may open so many and no more.
     streams: HashMap<u64, Stream>,
+    /// Length of that at which the others are forgotten.
+    most_records: usize,
     limits: StreamLimits,
     is_server: bool,
     /// Reads may have happened that were not counted.
@@ -94,6 +102,7 @@ impl ReceiveWindows {
         Self {
             connection,
             streams,
+            most_records: LEAST_RECORDS,
             limits,
             is_server,
             unseen_reads: false,
@@ -102,33 +111,42 @@ impl ReceiveWindows {
         }
     }
 
-    /// Stream data has arrived, up to offset `end`.
-    pub fn on_received(&mut self, stream_id: u64, end: u64, fin: bool) {
-        let Some(stream) = self.stream(stream_id) else { return };
+    /// Stream data has arrived, up to offset `end`. `is_over` tells whether quiche has done with a stream.
+    pub fn on_received(
+        &mut self,
+        stream_id: u64,
+        end: u64,
+        fin: bool,
+        is_over: &dyn Fn(u64) -> bool,
+    ) {
+        let Some(stream) = self.stream(stream_id, is_over) else { return };
         stream.received = stream.received.max(end);
         stream.finished |= fin;
         stream.ended |= fin;
     }
 
-    /// How much the application has read of a stream whose end has come, if that is known for sure.
-    pub fn read_of_ended(&self, stream_id: u64) -> Option<u64> {
+    /// How much the application has read of a stream that has come to its end at `final_size`, if that is known for sure.
+    pub fn read_of_ended(&self, stream_id: u64, final_size: u64) -> Option<u64> {
         let stream = self.streams.get(&stream_id)?;
         let is_known =
             stream.ended && stream.ahead == 0 && !self.unseen_reads && !self.needs_offsets;
-        is_known.then_some(stream.window.consumed)
+        (is_known && stream.received == final_size).then_some(stream.window.consumed)
     }
 
-    /// Whether the application has read a stream up to `end`, or may have.
-    pub fn may_have_read(&self, stream_id: u64, end: u64) -> bool {
-        let may_have = |stream: &Stream| {
-            let is_unseen = self.unseen_reads || self.needs_offsets;
-            !stream.ended
-                && (stream.window.consumed >= end || is_unseen && stream.received >= end)
-        };
-        self.streams.get(&stream_id).is_some_and(may_have)
+    /// Whether the application has read a stream up to `end`, before the stream's end has come; `None` if it may have.
+    pub fn was_read(&self, stream_id: u64, end: u64) -> Option<bool> {
+        let stream = self.streams.get(&stream_id);
+        if stream.is_some_and(|stream| stream.ended) {
+            return Some(false);
+        }
+        if self.unseen_reads || self.needs_offsets {
+            return None;
+        }
+        let stream = stream.filter(|stream| stream.window.consumed >= end);
+        stream.map_or(Some(false), |stream| (stream.ahead == 0).then_some(true))
     }
 
-    /// quiche has been given the rest of a stream in place of its reset.
+    /// quiche gets the rest of a stream in place of its reset.
     pub fn on_filled(&mut self, stream_id: u64) {
         if let Some(stream) = self.streams.get_mut(&stream_id) {
             stream.filled = true;
@@ -141,18 +159,13 @@ impl ReceiveWindows {
     }
 
     /// The peer has reset a stream: quiche counts what was not read of it as read, on the connection.
-    pub fn on_reset(&mut self, stream_id: u64, final_size: u64) {
-        let Some(stream) = self.stream(stream_id) else {
-            // How much of it was read is not known.
-            self.due = true;
-            return;
-        };
+    pub fn on_reset(&mut self, stream_id: u64, final_size: u64, is_over: &dyn Fn(u64) -> bool) {
+        let Some(stream) = self.stream(stream_id, is_over) else { return };
         let read = stream.window.consumed;
         let unread = final_size.saturating_sub(read);
         stream.received = final_size;
         stream.window.consumed = read + unread;
         stream.finished = true;
-        // quiche takes no notice of a stream that it has forgotten, however large that is said to be.
         self.connection.consumed = self.connection.consumed.saturating_add(unread);
         self.due |= self.connection.is_due();
     }
@@ -164,10 +177,10 @@ impl ReceiveWindows {
     }
 
     /// The application has read `bytes` of a stream.
-    pub fn on_read(&mut self, stream_id: u64, bytes: usize) {
+    pub fn on_read(&mut self, stream_id: u64, bytes: usize, is_over: &dyn Fn(u64) -> bool) {
         let mut read = bytes as u64;
         self.needs_offsets = false;
-        if let Some(stream) = self.stream(stream_id) {
+        if let Some(stream) = self.stream(stream_id, is_over) {
             let counted = read.min(stream.ahead);
             stream.ahead -= counted;
             read -= counted;
@@ -175,9 +188,6 @@ impl ReceiveWindows {
             stream.received = stream.received.max(stream.window.consumed);
             let due = !stream.finished && stream.window.is_due();
             self.due |= due;
-        } else {
-            // The peer may have used up its window, which is not known.
-            self.due = true;
         }
         self.connection.consumed = self.connection.consumed.saturating_add(read);
         self.due |= self.connection.is_due();
@@ -245,18 +255,21 @@ impl ReceiveWindows {
             due |= !stream.finished && stream.window.is_due();
         }
         self.due |= due || self.connection.is_due();
-        self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
     }
 
-    /// The record of a stream, if there is room for another one.
-    fn stream(&mut self, stream_id: u64) -> Option<&mut Stream> {
-        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream_id) {
-            self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
-            if self.streams.len() >= MAX_STREAMS {
+    /// The record of a stream. What comes of a stream that quiche has done with does not begin a new one: what was read of
+    /// it is not known any more.
+    fn stream(&mut self, stream_id: u64, is_over: &dyn Fn(u64) -> bool) -> Option<&mut Stream> {
+        let limit = self.initial_limit(stream_id);
+        if !self.streams.contains_key(&stream_id) {
+            if is_over(stream_id) {
                 return None;
             }
+            if self.streams.len() >= self.most_records {
+                self.streams.retain(|id, _| !is_over(*id));
+                self.most_records = LEAST_RECORDS.max(2 * self.streams.len());
+            }
         }
-        let limit = self.initial_limit(stream_id);
         Some(self.streams.entry(stream_id).or_insert(Stream {
             window: Window::new(limit),
             received: 0,
@@ -280,7 +293,12 @@ impl ReceiveWindows {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    const OPEN: fn(u64) -> bool = |_| false;
+    const OVER: fn(u64) -> bool = |_| true;
 
     fn windows() -> ReceiveWindows {
         let mut blob = Vec::new();
@@ -295,14 +313,14 @@ mod tests {
     #[test]
     fn an_update_is_due_when_half_of_the_window_is_left() {
         let mut windows = windows();
-        windows.on_received(0, 400, false);
-        windows.on_read(0, 200);
+        windows.on_received(0, 400, false, &OPEN);
+        windows.on_read(0, 200, &OPEN);
         assert!(!windows.due);
-        windows.on_read(0, 1);
+        windows.on_read(0, 1, &OPEN);
         assert!(windows.due);
         windows.due = false;
         windows.on_max_stream_data(0, 601);
-        windows.on_read(0, 199);
+        windows.on_read(0, 199, &OPEN);
         assert!(!windows.due);
     }
 
@@ -310,8 +328,8 @@ mod tests {
     fn the_window_of_the_connection_counts_all_streams() {
         let mut windows = windows();
         for id in [0, 4, 8] {
-            windows.on_received(id, 180, true);
-            windows.on_read(id, 180);
+            windows.on_received(id, 180, true, &OPEN);
+            windows.on_read(id, 180, &OPEN);
         }
         assert!(windows.due, "540 of 1,000");
     }
@@ -319,9 +337,9 @@ mod tests {
     #[test]
     fn a_stream_of_which_no_packet_was_looked_into_needs_its_window_all_the_same() {
         let mut windows = windows();
-        windows.on_read(0, 200);
+        windows.on_read(0, 200, &OPEN);
         assert!(!windows.due);
-        windows.on_read(0, 1);
+        windows.on_read(0, 1, &OPEN);
         assert!(windows.due);
     }
 
@@ -331,35 +349,65 @@ mod tests {
         assert!(!windows.needs_offsets());
         windows.on_unseen();
         assert!(windows.needs_offsets());
-        windows.on_read(0, 1);
+        windows.on_read(0, 1, &OPEN);
         assert!(!windows.needs_offsets());
     }
 
     #[test]
     fn what_a_reset_stream_had_not_delivered_counts_as_read() {
         let mut windows = windows();
-        windows.on_read(0, 100);
-        windows.on_reset(0, 400);
+        windows.on_read(0, 100, &OPEN);
+        windows.on_reset(0, 400, &OPEN);
         assert!(!windows.due, "400 of 1,000");
-        windows.on_reset(4, 101);
+        windows.on_reset(4, 101, &OPEN);
         assert!(windows.due, "501 of 1,000");
     }
 
     #[test]
-    fn resets_of_streams_that_quiche_has_forgotten_may_say_anything() {
+    fn resets_may_say_anything() {
         let mut windows = windows();
         for id in 0..10 {
-            windows.on_reset(4 * id, (1 << 62) - 1);
+            windows.on_reset(4 * id, (1 << 62) - 1, &OPEN);
         }
-        windows.on_read(0, 100);
+        windows.on_read(0, 100, &OPEN);
         assert!(windows.due);
+    }
+
+    #[test]
+    fn what_comes_of_a_stream_that_is_over_counts_for_nothing() {
+        let mut windows = windows();
+        for id in (0..100).map(|at| 4 * at) {
+            windows.on_received(id, 400, true, &OVER);
+            windows.on_reset(id, 400, &OVER);
+        }
+        assert!(windows.streams.is_empty());
+        assert_eq!((windows.due, windows.connection.consumed), (false, 0));
+        // It was just read to its end.
+        windows.on_read(0, 501, &OVER);
+        assert!(windows.streams.is_empty() && windows.due);
+    }
+
+    #[test]
+    fn records_of_streams_that_are_over_make_way_and_those_of_others_stay() {
+        let mut windows = windows();
+        let (asked, n) = (Cell::new(0), 4 * LEAST_RECORDS as u64);
+        let is_over = |_| {
+            asked.set(asked.get() + 1);
+            false
+        };
+        (0..n).for_each(|id| windows.on_received(id, 10, false, &is_over));
+        assert_eq!(windows.streams.len() as u64, n);
+        assert!(asked.get() < 3 * n, "{} questions for {n} streams", asked.get());
+        (n..2 * n).for_each(|id| windows.on_received(id, 10, false, &|other| other < id));
+        assert!(windows.streams.len() as u64 <= n);
+        assert!(windows.streams.contains_key(&(2 * n - 1)));
     }
 
     #[test]
     fn a_finished_stream_needs_no_window() {
         let mut windows = windows();
-        windows.on_received(0, 400, true);
-        windows.on_read(0, 400);
+        windows.on_received(0, 400, true, &OPEN);
+        windows.on_read(0, 400, &OPEN);
         assert!(!windows.due);
     }
 }

@@ -10,7 +10,6 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use quiche::BufFactory;
 
-use super::QuicheCounters;
 use super::stopped_streams::StoppedStreams;
 
 /// Streams that are remembered as refused before those that are gone are looked for.
@@ -20,19 +19,9 @@ const MOST_BLOCKED: usize = 4096;
 #[derive(Debug)]
 pub struct SendBuffer {
     limit: usize,
-    written: u64,
-    /// `written` when last all of it had been sent.
-    flushed: u64,
-    /// Stream bytes sent or given up since then, and quiche's count of repeated ones then.
-    sent_since: u64,
-    repeated_then: u64,
-    /// What each stream has written since then, less what of it was sent.
-    unsent: BTreeMap<u64, u64>,
-    /// The sum of it.
+    unsent: BTreeMap<u64, Unsent>,
+    /// The sum of it, bytes.
     all_unsent: u64,
-    /// A stream was dropped since then. quiche counts what is lost of such a stream as repeated, and does
-    /// not repeat it.
-    has_dropped: bool,
     /// Streams refused for lack of room, and how much each has to get before it is reported.
     blocked: BTreeMap<u64, usize>,
     /// Length of that at which those that are gone are forgotten.
@@ -41,18 +30,22 @@ pub struct SendBuffer {
     reported: Option<u64>,
 }
 
+/// Offsets of a stream with data that has not left.
+#[derive(Debug)]
+struct Unsent {
+    /// All data before has left: what is sent again does not count.
+    sent: u64,
+    /// All data before has been written.
+    written: u64,
+}
+
 impl SendBuffer {
     /// An empty buffer of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            written: 0,
-            flushed: 0,
-            sent_since: 0,
-            repeated_then: 0,
             unsent: BTreeMap::new(),
             all_unsent: 0,
-            has_dropped: false,
             blocked: BTreeMap::new(),
             blocked_limit: MOST_BLOCKED,
             reported: None,
@@ -65,65 +58,51 @@ impl SendBuffer {
     }
 
     /// Room for writing, bytes.
-    pub fn room<F: BufFactory>(&self, connection: &quiche::Connection<F>) -> usize {
-        let buffered = self.buffered(connection);
-        self.limit.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(usize::try_from(self.all_unsent).unwrap_or(usize::MAX))
     }
 
     /// What has been written and not sent, bytes.
-    pub fn buffered<F: BufFactory>(&self, connection: &quiche::Connection<F>) -> u64 {
-        let repeated = QuicheCounters::repeated_stream_bytes(connection)
-            .saturating_sub(self.repeated_then);
-        let sent = self.sent_since.saturating_sub(repeated);
-        let buffered = (self.written - self.flushed).saturating_sub(sent);
-        if self.has_dropped { buffered.min(self.all_unsent) } else { buffered }
+    pub fn buffered(&self) -> u64 {
+        self.all_unsent
     }
 
-    /// The application has written to a stream.
-    pub fn on_written(&mut self, stream_id: u64, bytes: usize) {
-        self.written += bytes as u64;
-        *self.unsent.entry(stream_id).or_default() += bytes as u64;
-        self.all_unsent += bytes as u64;
+    /// The application has written `bytes` to a stream, up to offset `end`.
+    pub fn on_written(&mut self, stream_id: u64, end: u64, bytes: usize) {
+        let bytes = bytes as u64;
+        let sent = end.saturating_sub(bytes);
+        let unsent = self.unsent.entry(stream_id).or_insert(Unsent { sent, written: sent });
+        unsent.written += bytes;
+        self.all_unsent += bytes;
     }
 
-    /// A packet has left with `bytes` of stream data, of this stream where it is known.
-    pub fn on_sent(&mut self, stream_id: Option<u64>, bytes: usize) {
-        self.sent_since += bytes as u64;
-        let Some(stream_id) = stream_id else { return };
-        if let Some(unsent) = self.unsent.get_mut(&stream_id) {
-            let fresh = (bytes as u64).min(*unsent);
-            *unsent -= fresh;
-            self.all_unsent -= fresh;
-            if *unsent == 0 {
-                self.unsent.remove(&stream_id);
-            }
+    /// A packet has left with data of a stream up to offset `end`. quiche sends what is new in the order of the offsets.
+    pub fn on_sent(&mut self, stream_id: u64, end: u64) {
+        let Some(unsent) = self.unsent.get_mut(&stream_id) else { return };
+        let fresh = end.min(unsent.written).saturating_sub(unsent.sent);
+        unsent.sent += fresh;
+        self.all_unsent -= fresh;
+        if unsent.sent == unsent.written {
+            self.unsent.remove(&stream_id);
         }
     }
 
     /// Whether something that was written to a stream has not been sent, as far as that is known.
     pub fn has_unsent(&self, stream_id: u64) -> bool {
-        self.unsent.get(&stream_id).is_some_and(|bytes| *bytes > 0)
+        self.unsent.contains_key(&stream_id)
     }
 
     /// The stream was reset, or the peer has stopped it: quiche has dropped what was not sent.
     pub fn on_dropped(&mut self, stream_id: u64) {
-        let unsent = self.unsent.remove(&stream_id).unwrap_or_default();
-        self.sent_since += unsent;
-        self.all_unsent -= unsent;
-        self.has_dropped = true;
+        if let Some(Unsent { sent, written }) = self.unsent.remove(&stream_id) {
+            self.all_unsent -= written - sent;
+        }
     }
 
-    /// quiche has nothing left to send: what was estimated is known again.
-    pub fn on_flushed<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
-        if self.flushed == self.written && self.sent_since == 0 && !self.has_dropped {
-            return;
-        }
-        self.flushed = self.written;
-        self.sent_since = 0;
+    /// quiche has nothing left to send, also where not all that has left was seen here.
+    pub fn on_flushed(&mut self) {
         self.unsent.clear();
         self.all_unsent = 0;
-        self.has_dropped = false;
-        self.repeated_then = QuicheCounters::repeated_stream_bytes(connection);
     }
 
     /// A stream was refused for lack of room, and cannot be written to before it gets `needed` bytes of it:
@@ -170,7 +149,7 @@ impl SendBuffer {
         connection: &mut quiche::Connection<F>,
         stopped: &StoppedStreams,
     ) -> Option<u64> {
-        let room = self.room(connection);
+        let room = self.room();
         let (later, earlier) = match self.reported {
             Some(last) => ((Excluded(last), Unbounded), (Unbounded, Included(last))),
             None => ((Unbounded, Unbounded), (Unbounded, Excluded(0))),
@@ -190,5 +169,42 @@ impl SendBuffer {
         self.blocked.remove(&ready);
         self.reported = Some(ready);
         Some(ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_again_is_not_taken_for_new() {
+        let mut buffer = SendBuffer::new(3000);
+        buffer.on_written(4, 1000, 1000);
+        buffer.on_written(4, 2500, 1500);
+        for (end, left) in [(1200, 1300), (1200, 1300), (600, 1300), (2499, 1)] {
+            buffer.on_sent(4, end);
+            assert_eq!((buffer.buffered(), buffer.room()), (left, 3000 - left as usize));
+            assert!(buffer.has_unsent(4));
+        }
+        buffer.on_sent(4, 2500);
+        assert!(!buffer.has_unsent(4) && buffer.unsent.is_empty());
+        buffer.on_written(4, 2600, 100);
+        buffer.on_sent(4, 2500);
+        assert_eq!(buffer.buffered(), 100);
+    }
+
+    #[test]
+    fn what_was_dropped_of_a_stream_leaves_its_room() {
+        let mut buffer = SendBuffer::new(3000);
+        buffer.on_written(4, 1000, 1000);
+        buffer.on_written(8, 5000, 500);
+        buffer.on_sent(4, 100);
+        buffer.on_dropped(4);
+        buffer.on_dropped(12);
+        buffer.on_sent(4, 200);
+        assert_eq!(buffer.buffered(), 500);
+        buffer.on_flushed();
+        buffer.on_sent(8, 5000);
+        assert_eq!(buffer.buffered(), 0);
     }
 }

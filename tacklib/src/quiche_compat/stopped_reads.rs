@@ -7,10 +7,12 @@
 //! once it has stopped as many as may be open. Upstream: not reported. To delete: when quiche gives a stream back whose
 //! end comes after it was stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use quiche::BufFactory;
 use tack_proto::varint;
+
+use super::stopped_streams::StoppedStreams;
 
 /// STOP_SENDING (RFC 9000 section 19.5).
 const STOP_SENDING: u8 = 0x05;
@@ -18,8 +20,14 @@ const STOP_SENDING: u8 = 0x05;
 /// The longest that [`StoppedReads::encode`] makes a frame: type, stream and error code.
 const FRAME_ROOM: usize = 1 + 8 + 8;
 
-/// Frames in one packet at most.
+/// Frames that find room beside stream data.
 const MAX_FRAMES: usize = 4;
+
+/// Requests that are remembered after their end. Of those before them `quiche::h3` keeps its entry.
+const REMEMBERED: usize = 4096;
+
+/// Requests that are looked at in one call: none takes longer for more of them.
+const LOOKED_AT: usize = 16;
 
 #[derive(Debug)]
 struct Asked {
@@ -75,7 +83,47 @@ pub fn drop_readable<F: BufFactory>(
     dropped
 }
 
+/// Requests of HTTP/3 that this end has stopped reading and of which no more comes. `quiche::h3` has an entry for each,
+/// which goes when it reads the end, and the end is dropped here.
+#[derive(Debug, Default)]
+pub struct StoppedRequests(VecDeque<u64>);
+
+impl StoppedRequests {
+    /// No more comes of a stream.
+    pub fn on_over(&mut self, stream_id: u64) {
+        // Requests are on streams that the client opens and that go both ways (RFC 9114 section 4.1).
+        if !stream_id.is_multiple_of(4) {
+            return;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(stream_id);
+    }
+
+    /// Takes some that were answered in full, and that quiche has done with.
+    pub fn take_done<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stopped: &StoppedStreams,
+    ) -> Vec<u64> {
+        let looked_at = self.0.len().min(LOOKED_AT);
+        let mut done: Vec<u64> = self.0.drain(..looked_at).collect();
+        done.retain(|&stream_id| {
+            let is_done = stopped.is_forgotten(connection, stream_id);
+            if !is_done {
+                self.0.push_back(stream_id);
+            }
+            is_done
+        });
+        done
+    }
+}
+
 impl StoppedReads {
+    /// The most that [`Self::room`] can be, bytes.
+    pub const MOST_ROOM: usize = MAX_FRAMES * FRAME_ROOM;
+
     /// The application reads a stream no more.
     pub fn insert(&mut self, stream_id: u64, error: u64) {
         let asked = Asked { error, packets: Vec::new(), owed: true, is_told: false };
@@ -117,6 +165,11 @@ impl StoppedReads {
         }
     }
 
+    /// quiche may have got something of any of the streams.
+    pub fn touch_all(&mut self) {
+        self.touched.extend(self.asked.keys());
+    }
+
     /// Whether there is a stream of which something may have to be dropped.
     #[inline]
     pub fn has_touched(&self) -> bool {
@@ -153,31 +206,38 @@ impl StoppedReads {
         !self.asked.is_empty() && self.asked.values().any(|asked| asked.owed)
     }
 
-    /// Bytes that the frames of the next packet take at most.
+    /// Bytes that quiche has to leave for the frames.
     #[inline]
     pub fn room(&self) -> usize {
         if self.asked.is_empty() {
             return 0;
         }
-        self.asked.values().filter(|asked| asked.owed).take(MAX_FRAMES).count() * FRAME_ROOM
+        self.owed().take(MAX_FRAMES).count() * FRAME_ROOM
     }
 
-    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let owed = self.asked.iter().filter(|(_, asked)| asked.owed);
-        for (&stream_id, asked) in owed.take(MAX_FRAMES) {
+    /// Appends frames for a packet, as many as fit into `room` bytes; how many these are. They have left only with
+    /// [`Self::on_encoded_sent`].
+    pub fn encode(&self, room: usize, out: &mut Vec<u8>) -> usize {
+        let mut encoded = 0;
+        for (stream_id, asked) in self.owed().take(room / FRAME_ROOM) {
             out.push(STOP_SENDING);
-            varint::put(out, stream_id);
+            varint::put(out, *stream_id);
             varint::put(out, asked.error);
+            encoded += 1;
         }
+        encoded
     }
 
-    /// What was encoded last has left in packet `pn`.
-    pub fn on_encoded_sent(&mut self, pn: u64) {
-        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(MAX_FRAMES) {
+    /// The `encoded` frames that were encoded last have left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64, encoded: usize) {
+        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(encoded) {
             asked.owed = false;
             asked.packets.push(pn);
         }
+    }
+
+    fn owed(&self) -> impl Iterator<Item = (&u64, &Asked)> {
+        self.asked.iter().filter(|(_, asked)| asked.owed)
     }
 }
 
@@ -187,8 +247,8 @@ mod tests {
 
     fn encoded(stops: &mut StoppedReads, pn: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        stops.encode(&mut out);
-        stops.on_encoded_sent(pn);
+        let encoded = stops.encode(stops.room(), &mut out);
+        stops.on_encoded_sent(pn, encoded);
         out
     }
 
@@ -210,6 +270,13 @@ mod tests {
         assert!(!stops.owes() && stops.contains(6), "it knows, and may not have answered");
         stops.remove(6);
         assert!(stops.is_empty());
+    }
+
+    #[test]
+    fn requests_that_nobody_asks_for_take_no_memory() {
+        let mut requests = StoppedRequests::default();
+        (0..20_000).for_each(|stream_id| requests.on_over(stream_id));
+        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&19_996)));
     }
 
     #[test]

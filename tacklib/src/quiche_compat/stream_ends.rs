@@ -21,9 +21,9 @@ use tack_proto::varint;
 const STREAM_OFF_LEN_FIN: u8 = 0x0f;
 
 /// The longest that [`StreamEnds::encode`] makes a frame: type, stream, offset and length.
-pub const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
+const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
 
-/// Frames in one packet at most.
+/// Frames that find room beside stream data.
 const MAX_FRAMES: usize = 4;
 
 /// Streams that were given up and are remembered.
@@ -39,6 +39,23 @@ struct End {
     owed: bool,
     /// All data had left when it was written: what leaves with it is repeated.
     is_behind: bool,
+}
+
+impl End {
+    /// Whether it has yet to be acknowledged.
+    fn settle(
+        &mut self,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+        is_forgotten: impl FnOnce() -> bool,
+    ) -> bool {
+        if self.packets.iter().any(|pn| was_delivered(*pn) == Some(true)) {
+            return false;
+        }
+        let had_left = !self.packets.is_empty();
+        self.packets.retain(|pn| was_delivered(*pn).is_none());
+        self.owed = self.owed || self.packets.is_empty() && (had_left || is_forgotten());
+        true
+    }
 }
 
 /// What is known of a stream when its end is written.
@@ -64,6 +81,9 @@ pub struct StreamEnds {
 }
 
 impl StreamEnds {
+    /// The most that [`Self::room`] can be, bytes.
+    pub const MOST_ROOM: usize = MAX_FRAMES * FRAME_ROOM;
+
     /// The application has written `bytes` to a stream, and its end if `fin`. `state` is asked for then.
     pub fn on_written(
         &mut self,
@@ -90,6 +110,11 @@ impl StreamEnds {
             };
             self.ends.insert(stream_id, end);
         }
+    }
+
+    /// How much has been written to a stream whose end has not, bytes.
+    pub fn written(&self, stream_id: u64) -> u64 {
+        self.lengths.get(&stream_id).copied().unwrap_or_default()
     }
 
     /// quiche has put the end of a stream into packet `pn`, behind `bytes` of data at `offset`.
@@ -161,16 +186,22 @@ impl StreamEnds {
         was_delivered: impl Fn(u64) -> Option<bool>,
         mut is_forgotten: impl FnMut(u64) -> bool,
     ) {
-        self.ends.retain(|&stream_id, end| {
-            if end.packets.iter().any(|pn| was_delivered(*pn) == Some(true)) {
-                return false;
-            }
-            let had_left = !end.packets.is_empty();
-            end.packets.retain(|pn| was_delivered(*pn).is_none());
-            end.owed =
-                end.owed || end.packets.is_empty() && (had_left || is_forgotten(stream_id));
-            true
-        });
+        self.ends
+            .retain(|&stream_id, end| end.settle(&was_delivered, || is_forgotten(stream_id)));
+    }
+
+    /// A stream was read to its end, and quiche may have forgotten it.
+    pub fn settle_stream(
+        &mut self,
+        stream_id: u64,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+        is_forgotten: impl FnOnce() -> bool,
+    ) {
+        if let Some(end) = self.ends.get_mut(&stream_id)
+            && !end.settle(was_delivered, is_forgotten)
+        {
+            self.ends.remove(&stream_id);
+        }
     }
 
     /// quiche has nothing to send, and all that was sent is acknowledged: no end that has not left by now will. Whether
@@ -204,29 +235,35 @@ impl StreamEnds {
         !self.ends.is_empty() && self.ends.values().any(|end| end.owed)
     }
 
-    /// Bytes that the frames of the next packet take at most.
+    /// Bytes that quiche has to leave for the frames.
     pub fn room(&self) -> usize {
-        self.ends.values().filter(|end| end.owed).take(MAX_FRAMES).count() * FRAME_ROOM
+        self.owed().take(MAX_FRAMES).count() * FRAME_ROOM
     }
 
-    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let owed = self.ends.iter().filter(|(_, end)| end.owed);
-        for (&stream_id, end) in owed.take(MAX_FRAMES) {
+    /// Appends frames for a packet, as many as fit into `room` bytes; how many these are. They have left only with
+    /// [`Self::on_encoded_sent`].
+    pub fn encode(&self, room: usize, out: &mut Vec<u8>) -> usize {
+        let mut encoded = 0;
+        for (stream_id, end) in self.owed().take(room / FRAME_ROOM) {
             out.push(STREAM_OFF_LEN_FIN);
-            varint::put(out, stream_id);
+            varint::put(out, *stream_id);
             varint::put(out, end.len);
             varint::put(out, 0);
+            encoded += 1;
         }
+        encoded
     }
 
-    /// What was encoded last has left in packet `pn`.
-    pub fn on_encoded_sent(&mut self, pn: u64) {
-        let owed = self.ends.values_mut().filter(|end| end.owed);
-        for end in owed.take(MAX_FRAMES) {
+    /// The `encoded` frames that were encoded last have left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64, encoded: usize) {
+        for end in self.ends.values_mut().filter(|end| end.owed).take(encoded) {
             end.owed = false;
             end.packets.push(pn);
         }
+    }
+
+    fn owed(&self) -> impl Iterator<Item = (&u64, &End)> {
+        self.ends.iter().filter(|(_, end)| end.owed)
     }
 }
 
@@ -252,8 +289,8 @@ mod tests {
 
     fn encoded(ends: &mut StreamEnds, pn: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        ends.encode(&mut out);
-        ends.on_encoded_sent(pn);
+        let encoded = ends.encode(ends.room(), &mut out);
+        ends.on_encoded_sent(pn, encoded);
         out
     }
 
@@ -367,18 +404,45 @@ mod tests {
         assert!(!settle(&mut ends, None, true), "behind an end with data");
     }
 
-    #[test]
-    fn no_packet_gets_more_ends_than_there_was_room_for() {
+    /// Ten streams whose ends quiche has forgotten.
+    fn forgotten() -> StreamEnds {
         let mut ends = StreamEnds::default();
         for stream_id in 0..10 {
             ends.on_written(stream_id * 4, 1, false, WrittenState::default);
             ends.on_written(stream_id * 4, 0, true, WrittenState::default);
         }
         assert!(settle(&mut ends, None, true));
+        ends
+    }
+
+    #[test]
+    fn no_packet_gets_more_ends_than_there_was_room_for() {
+        let mut ends = forgotten();
         for pn in 0..3 {
             let room = ends.room();
             assert!(encoded(&mut ends, pn).len() <= room, "packet {pn}");
         }
         assert!(!ends.owes());
+    }
+
+    #[test]
+    fn a_packet_without_data_gets_as_many_ends_as_fit() {
+        let (mut ends, mut out) = (forgotten(), Vec::new());
+        let encoded = ends.encode(9 * FRAME_ROOM, &mut out);
+        assert_eq!(encoded, 9);
+        ends.on_encoded_sent(1, encoded);
+        assert_eq!(ends.room(), FRAME_ROOM);
+    }
+
+    #[test]
+    fn the_end_of_one_stream_that_was_read_is_settled_and_no_other() {
+        let mut ends = ended();
+        ends.on_written(8, 1, false, WrittenState::default);
+        ends.on_written(8, 0, true, WrittenState::default);
+        ends.settle_stream(4, |_| None, || true);
+        ends.settle_stream(12, |_| None, || true);
+        assert_eq!(encoded(&mut ends, 3), FRAME);
+        ends.settle_stream(4, |_| Some(true), || true);
+        assert!(!ends.is_pending(4) && ends.is_pending(8));
     }
 }

@@ -418,6 +418,12 @@ impl<C: End, S: End> Pair<C, S> {
         any
     }
 
+    /// Carries what the server has to say; the client says nothing meanwhile.
+    pub fn step_down(&mut self) {
+        self.down.carry(&mut self.server);
+        self.down.deliver(&mut self.client);
+    }
+
     /// Runs until `done`, or panics after half a minute.
     pub fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         let give_up = Instant::now() + Duration::from_secs(30);
