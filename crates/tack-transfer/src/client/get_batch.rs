@@ -248,7 +248,7 @@ impl Listing {
                     expected.clone(),
                     &listing.told.progress,
                     &mut results,
-                    || {},
+                    || Ok(()),
                 )
             });
             if let Err(error) = &ended {
