@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
-use tack_transfer::WirePath;
+use tack_transfer::{WirePath, leave_directories_closed};
 
 use crate::cli::{Cli, Command, TransferArgs};
 use crate::config_file::{self, Failure};
@@ -48,7 +48,12 @@ pub fn main(arguments: &[OsString]) -> Exit {
     let read = config_file::read(&Cli::command(), arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Failure::CommandLine));
     match read {
-        Ok(cli) => run(cli),
+        Ok(cli) => {
+            let exit = run(cli);
+            // What threads are still doing ends with the process.
+            leave_directories_closed();
+            exit
+        }
         // Help and mistakes, each to its own stream.
         Err(Failure::CommandLine(error)) => error.exit(),
         Err(Failure::File(error)) => {

@@ -95,6 +95,7 @@ pub use inodes::Inodes;
 pub use make_way::{Goes, MadeWay, Removed};
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
+pub use owner_writes::leave_directories_closed;
 pub use part_file::{Incoming, PartFile, RESERVED, check_backup, check_place, is_absent};
 pub use pass_through::{Destination, PassThrough, is_closed};
 pub use paths::{NameError, WirePath, printable};

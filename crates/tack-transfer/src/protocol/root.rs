@@ -264,7 +264,7 @@ impl Root {
                 Err(_) => break,
             }
         }
-        let may_open = policy.opens_directories && is_own(&directory);
+        let may_open = policy.opens_directories && may_open(&directory);
         if may_open { Ok(()) } else { Ok(check_access(&directory, ".")?) }
     }
 
@@ -397,9 +397,11 @@ fn check_access(directory: &impl AsFd, path: impl rustix::path::Arg) -> io::Resu
     Ok(rustix::fs::accessat(directory, path, access, AtFlags::EACCESS)?)
 }
 
-fn is_own(directory: &OwnedFd) -> bool {
-    let owner = rustix::fs::fstat(directory).map(|stat| stat.st_uid);
-    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+/// Whether a directory that is closed to its owner can be opened for a change.
+fn may_open(directory: &OwnedFd) -> bool {
+    rustix::fs::fstat(directory).is_ok_and(|stat| {
+        stat.st_uid == rustix::process::geteuid().as_raw() && !owner_writes::loses_setgid(&stat)
+    })
 }
 
 /// Opens the regular file `name` of `directory` for reading, without following a link and
