@@ -12,7 +12,7 @@ use super::producer::Reporter;
 use super::requests::next_request;
 use super::server_tree::Remote;
 use crate::End;
-use crate::error::Feature;
+use crate::error::{Error, Feature};
 use crate::protocol::{
     Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, MadeWay, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
@@ -42,6 +42,8 @@ pub(super) struct Closing {
     /// What of attributes is transferred.
     pub(super) wanted: Wanted,
     deletes: bool,
+    /// Directories of this machine, by device and number, from which nothing is deleted.
+    protected: Arc<[(u64, u64)]>,
     /// Parts of unfinished transfers are removed with what the source does not have.
     removes_parts: bool,
     pub(super) dry_run: bool,
@@ -114,6 +116,7 @@ impl Closing {
             within: options.policy_within(),
             wanted: options.attributes(),
             deletes: options.delete,
+            protected: options.protected.as_slice().into(),
             removes_parts,
             dry_run: options.dry_run,
             remote,
@@ -126,6 +129,19 @@ impl Closing {
     /// Whether what the source does not have is removed, or would be.
     pub(super) fn deletes(&self) -> bool {
         self.deletes
+    }
+
+    /// Makes sure that the content of a directory may go into this one of this machine.
+    pub(super) fn check_destination(&self, root: &Root) -> Result<(), Error> {
+        let place = root.number().map_err(TransferError::reading)?;
+        if !self.deletes || !self.protected.contains(&place) {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "{}: nothing is deleted from this directory, where all that the source does not have would be; name one for \
+             the source alone",
+            root.path().display()
+        )))
     }
 
     /// Whether nothing is changed.

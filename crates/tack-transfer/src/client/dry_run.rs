@@ -95,6 +95,12 @@ impl GetPlan {
             comparison.submit(&self.told);
             return Ok(());
         }
+        if let Some(Err(error)) =
+            root.as_deref().map(|root| self.closing.check_destination(root))
+        {
+            self.told.refuse(error);
+            return Ok(());
+        }
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let mut refused = Refused::default();
         let take = |groups: &[Group]| {

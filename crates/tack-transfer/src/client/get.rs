@@ -248,7 +248,13 @@ impl Listing {
                 self.told.refuse(same_place(&self.remote));
                 return Ok(());
             }
-            Place::Directory(root) => root,
+            Place::Directory(root) => match self.closing.check_destination(&root) {
+                Ok(()) => root,
+                Err(error) => {
+                    self.told.refuse(error);
+                    return Ok(());
+                }
+            },
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));

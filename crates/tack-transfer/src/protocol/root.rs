@@ -97,6 +97,11 @@ impl Root {
         Ok(Self { directory, path: path.to_owned(), hidden: Vec::new(), only: Vec::new() })
     }
 
+    /// The path that it was opened at.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes sure that the directory is still what its path leads to. It may have been moved away, or something mounted
     /// over it, and nobody would find what goes into it.
     pub fn check_path(&self) -> Result<(), RootError> {
