@@ -164,6 +164,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         content,
         write_limit: options.write_limit,
         checksum: options.checksum,
+        tells_digests: run.protocol_version()? >= Feature::Digests.version(),
         policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
         closing: Closing::new(options, remote.clone(), true, run.attempt.as_ref()),
@@ -196,6 +197,8 @@ pub(super) struct Listing {
     content: bool,
     pub(super) write_limit: Option<u64>,
     checksum: bool,
+    /// The server can be asked for digests.
+    tells_digests: bool,
     pub(super) policy: Arc<Policy>,
     /// For what is in a directory.
     pub(super) policy_within: Arc<Policy>,
@@ -259,7 +262,7 @@ impl Listing {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
-                let checksum = self.checksum;
+                let (checksum, tells_digests) = (self.checksum, self.tells_digests);
                 let (waiting, behind) = (RefCell::default(), RefCell::default());
                 let plan = GetPlan {
                     remote,
@@ -268,6 +271,7 @@ impl Listing {
                     policy,
                     closing,
                     checksum,
+                    tells_digests,
                     waiting,
                     behind,
                 };

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use super::disk::is_same_time;
 use super::inodes::{Inodes, separate};
 use super::make_way::MadeWay;
-use super::part_file::{PartFile, keep_equal, may_chown_to};
+use super::part_file::{PartFile, Place, keep_equal, may_chown_to};
 use super::policy::Policy;
 use super::replace::{entry_at, kind_of};
 use super::root::{OPENED, Root, RootError, open_file};
@@ -122,7 +122,10 @@ impl Tree {
             return Ok(compared(&directory, &name, offer));
         }
         if !is_same_time(&stat, offer.modified) {
-            return Ok(Standing::Wanted);
+            // What is named may lie in a directory that takes nothing new, and need nothing of it.
+            let is_named = !self.policy.opens_directories;
+            let compared = is_named.then(|| compared(&directory, &name, offer));
+            return Ok(compared.unwrap_or(Standing::Wanted));
         }
         Ok(self.with_mode(&directory, &name, &stat, offer))
     }
@@ -173,7 +176,8 @@ impl Tree {
     pub fn part(&mut self, path: &WirePath) -> Result<PartFile, TransferError> {
         use super::Store;
         let (directory, name, path) = self.place(path)?;
-        let mut part = PartFile::open_in(&self.root, &directory, &name, &path, &self.policy)?;
+        let place = Place::find_in(&self.root, &directory, &name, &path, &self.policy)?;
+        let mut part = PartFile::open_at(place)?;
         part.cut(0).map_err(TransferError::writing)?;
         part.set_write_limit(self.write_limit);
         Ok(part.with_made_way(self.made_way.clone()))
@@ -307,6 +311,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), false);
+        // What is named is compared, whatever its time says.
+        let named = tree.standing(&path("file"), &offer(4, 1001), None).unwrap();
+        assert_eq!(named, Standing::Compare(Digest::of(b"same")));
+        let within = Policy { opens_directories: true, ..Policy::default() };
+        tree = tree.with_policy(Arc::new(within));
         let mut standing =
             |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None).unwrap();
         assert_eq!(standing(4, 1001), Standing::Wanted);
