@@ -339,6 +339,26 @@ fn a_large_file_that_is_there_in_a_closed_directory() {
     }
 }
 
+#[test]
+fn several_failures_end_with_the_highest_code_whichever_comes_first() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    for n in 0..6 {
+        write(&source.join(format!("d{n}/f")), b"in a directory");
+        write(&source.join(format!("l{n}")), b"file");
+        served.write(&format!("tree/d{n}"), b"no directory");
+        symlink("nowhere", served.path(&format!("tree/l{n}"))).unwrap();
+    }
+    let client = || {
+        let mut client = served.client("send");
+        client.arg(&source).arg(served.target(""));
+        client
+    };
+    for _ in 0..5 {
+        compare(client, 6, "a link is refused, and something is no directory");
+    }
+}
+
 /// Sends or fetches `file` between `tree` and the closed directory `tree` of somebody who is not root.
 struct Closed {
     served: Served,
