@@ -271,14 +271,14 @@ fn restart(served: &mut Served) {
 
 #[test]
 fn a_command_that_connects_again_tells_each_file_once_and_as_transferred() {
-    for sends in [false, true] {
+    for (sends, options) in [(false, &[][..]), (true, &[]), (true, &["-c"])] {
         let mut pair = Pair::new(sends);
         pair.source("large", &noise(4_000_000, 1));
         for n in 0..20 {
             pair.source(&format!("small/{n}"), &noise(5000, n));
         }
         symlink("large", pair.source.join("link")).unwrap();
-        let mut command = pair.command(&["-v", "--bwlimit", "2M"]);
+        let mut command = pair.command(&[options, &["-v", "--bwlimit", "2M"]].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (part, last) = (pair.dest.join(".large.tack-part"), pair.dest.join("small/19"));
         wait_until(|| last.exists() && part.metadata().is_ok_and(|part| part.len() > 300_000));

@@ -196,7 +196,7 @@ pub(super) struct Listing {
     /// A file's content comes with the listing.
     content: bool,
     pub(super) write_limit: Option<u64>,
-    checksum: bool,
+    pub(super) checksum: bool,
     /// The server can be asked for digests.
     tells_digests: bool,
     pub(super) policy: Arc<Policy>,
@@ -368,7 +368,9 @@ impl Listing {
         } else if stays {
             self.told.file(self.remote.as_str().to_owned(), Ok(kept(&offer)));
         } else {
-            self.closing.note_begun(&self.remote);
+            if !self.checksum {
+                self.closing.note_begun(&self.remote);
+            }
             let (remote, policy) = (self.remote.clone(), &self.policy);
             self.submit(self.fetch(root, remote, name, size, policy));
         }

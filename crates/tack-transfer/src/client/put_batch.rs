@@ -122,9 +122,13 @@ impl Exchange {
         let waiting = sole.then(|| progress.comparing().wait());
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         drop(waiting);
-        self.note_begun(&wanted)?;
+        self.note_begun(&wanted, (!ahead).then_some(&compare))?;
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
             progress.expect(sender.offer().size);
+            if resume.whole.is_none() {
+                let (path, _) = self.file(0)?;
+                self.batch.closing.note_begun(&self.batch.base.join(&path)?);
+            }
             let told = self.told.clone();
             let removed = |removed| told.removed(&WirePath::root(), removed);
             let outcome = send_content(mailbox, sender, &resume, &progress, removed)?;
@@ -153,11 +157,18 @@ impl Exchange {
         self.await_stored(mailbox)
     }
 
-    /// Notes that these files are about to be transferred. What has been sent ahead, and is there already, is not.
-    fn note_begun(&self, wanted: &HashSet<u32>) -> Result<(), TransferError> {
-        for (file, (path, _)) in (0..).zip(&self.files) {
+    /// Notes that these files are about to be transferred. What has been sent ahead, and is there already, is not, and
+    /// what is to be compared only if it turns out to be another file.
+    fn note_begun(
+        &self,
+        wanted: &HashSet<u32>,
+        compare: Option<&HashMap<u32, Digest>>,
+    ) -> Result<(), TransferError> {
+        for (file, (path, offer)) in (0..).zip(&self.files) {
             let theirs = self.batch.base.join(path)?;
-            if wanted.contains(&file) {
+            let is_compared = compare.is_some_and(|compare| compare.contains_key(&file))
+                || self.batch.checksum && offer.size > SMALL_FILE;
+            if wanted.contains(&file) && !is_compared {
                 self.batch.closing.note_begun(&theirs);
             } else {
                 self.batch.closing.forget_begun(&theirs);
@@ -332,7 +343,7 @@ impl Exchange {
             return Err(TransferError::Protocol(what));
         };
         let base = &self.batch.base;
-        self.batch.closing.note_refused(base, Some(directory.clone()))?;
+        self.batch.closing.note_refused(base.join(directory)?);
         if !self.failed.iter().any(|file| file.below(directory).is_some()) {
             let name = base.join(directory)?.as_str().to_owned();
             self.told.file(name, Err(TransferError::Remote(fail)));
@@ -389,6 +400,9 @@ impl Exchange {
                 && let Ok(remote) = base.join(path)
             {
                 closing.note_state(&remote, listed, &content.offer);
+                if compare.get(&file).is_some_and(|theirs| *theirs != content.digest) {
+                    closing.note_begun(&remote);
+                }
             }
             (file, content, compare.get(&file).copied())
         });
@@ -429,6 +443,9 @@ impl Exchange {
             drop(waiting);
             match answer {
                 Message::Resume(resume) => {
+                    if resume.whole.is_none() {
+                        closing.note_begun(&remote);
+                    }
                     let removed = |removed| told.removed(&WirePath::root(), removed);
                     let outcome =
                         send_content(mailbox, &mut sender, &resume, &progress, removed)?;
@@ -462,9 +479,11 @@ impl Exchange {
             let noted = match &result {
                 Ok(outcome) if !outcome.kept => self.note_in_place(file),
                 Err(TransferError::Remote(_)) => self.file(file).and_then(|(path, _)| {
-                    let directory = path.split_last().map(|(directory, _)| directory);
+                    let (directory, _) = path.split_last().unwrap_or_default();
                     self.failed.push(path);
-                    self.batch.closing.note_refused(&self.batch.base, directory)
+                    let directory = self.batch.base.join(&directory)?;
+                    self.batch.closing.note_doubtful(directory);
+                    Ok(())
                 }),
                 _ => Ok(()),
             };

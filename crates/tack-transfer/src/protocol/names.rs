@@ -145,7 +145,7 @@ impl Extraneous {
     }
 
     /// Whether the source has `path`, also as it is printed.
-    fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         self.names.has(path) || self.unseen.has(path)
     }
 
