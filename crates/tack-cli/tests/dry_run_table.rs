@@ -125,7 +125,7 @@ fn links_in_the_place_of_something_else() {
     for arguments in [["-p", "--ignore-existing"], ["-p", "--update"]] {
         same(&arguments, [0, 0], |source, dest| {
             symlink("nowhere", source.join("l")).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(30));
             write(&dest.join("l/file"), b"stays");
         });
     }
