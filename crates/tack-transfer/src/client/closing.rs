@@ -238,7 +238,7 @@ impl Closing {
     /// Notes that the source has `path`, as it is printed, and does not transfer it.
     pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
         self.keep_name(path)?;
-        if self.deletes { self.collected().extraneous.left_out.insert(path) } else { Ok(()) }
+        if self.deletes { self.collected().extraneous.leave_out(path) } else { Ok(()) }
     }
 
     /// Notes that a file or directory, whose name is noted, is at the receiver in the end, or has failed.
