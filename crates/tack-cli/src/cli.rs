@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::DemoArgs;
+use crate::destination::protected;
 use crate::error::Error;
 use crate::exit;
 use crate::lb_config::Octets;
@@ -568,6 +569,7 @@ impl TransferArgs {
         options.filter = self.filter()?;
         options.checksum = self.checksum;
         options.delete = self.delete;
+        options.protected = protected().into_iter().map(|protected| protected.number).collect();
         options.dry_run = self.dry_run;
         options.owner = self.owner;
         options.xattrs = self.xattrs;

@@ -6,6 +6,9 @@
 //! what it takes to reach a server that is called by that name: its `address`, which also says who it is, and options
 //! such as `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
 //!
+//! Two options of one section that exclude each other are a mistake. Of different sections the more specific one counts, as
+//! a later file does.
+//!
 //! `NAME = false`, or an empty list, only takes back what is set as `NAME` before; other options stay as they are set.
 //! `--no-NAME` on the command line, or `no-NAME` for a server, takes back the option `NAME`; where that begins with `no-`,
 //! what is behind it does.
@@ -223,6 +226,22 @@ fn exclude_each_other(command: &Command, one: &Setting, other: &Setting) -> bool
     })
 }
 
+/// Refuses two settings of one section that exclude each other: of these none is more specific.
+fn check_exclusions(command: &Command, settings: &[Setting]) -> Result<(), Error> {
+    let count = || settings.iter().filter(|setting| !setting.arguments.is_empty());
+    for (number, one) in count().enumerate() {
+        for other in count().skip(number + 1) {
+            if exclude_each_other(command, one, other) {
+                return Err(Error::Usage(format!(
+                    "{} and {}: {} and {} exclude each other; remove one",
+                    one.place, other.place, one.option, other.option
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
     let excluded = command.get_arg_conflicts_with(one);
     excluded.iter().any(|excluded| excluded.get_id() == other.get_id())
@@ -377,17 +396,21 @@ impl Source<'_> {
         command: &Command,
         name: &str,
     ) -> Result<Vec<Setting>, Error> {
-        let command = command.find_subcommand(name);
+        let unknown = || self.error(0, &format!("there is no command {name}"));
+        let command = command.find_subcommand(name).ok_or_else(unknown)?;
         let mut settings = Vec::new();
-        for (key, value) in section {
+        let mut options: Vec<_> = section.iter().collect();
+        options.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in options {
             let (at, option) = (key.span().start, key.get_ref().as_ref());
-            if command.and_then(|command| find(command, option)).is_none() {
+            if find(command, option).is_none() {
                 return Err(self.error(at, &format!("tack {name} has no option --{option}")));
             }
             let arguments = self.arguments(option, value)?;
             let (option, place) = (option.to_owned(), self.place(at));
             settings.push(Setting { option, arguments, place });
         }
+        check_exclusions(command, &settings)?;
         Ok(settings)
     }
 
@@ -530,6 +553,49 @@ mod tests {
         ]);
         let args = files.get("tack get nas:x");
         assert!(!args.connection.insecure && args.connection.fingerprint.is_some());
+    }
+
+    #[test]
+    fn two_settings_of_one_section_that_exclude_each_other_are_a_mistake() {
+        let command = with_opposites(&Cli::command());
+        let parse = |section: &str, one: &str, other: &str| {
+            let text = format!("[{section}]\n{one} = true\n\n{other} = true\n");
+            ConfigFile::parse(Path::new("file"), &text, &command).map_err(|e| e.to_string())
+        };
+        for name in COMMANDS {
+            let subcommand = command.find_subcommand(name).unwrap();
+            let sections = match name {
+                CLIENT => &[CLIENT, "hosts.nas"][..],
+                _ => &[name],
+            };
+            let options: Vec<_> = subcommand
+                .get_arguments()
+                .filter(|option| option.get_long().is_some())
+                .collect();
+            let (mut excluding, mut known) = (0, false);
+            for (one, other) in
+                options.iter().flat_map(|one| options.iter().map(move |other| (one, other)))
+            {
+                let (long, other_long) = (one.get_long().unwrap(), other.get_long().unwrap());
+                let excludes =
+                    excludes(subcommand, one, other) || excludes(subcommand, other, one);
+                if long == other_long || !excludes {
+                    continue;
+                }
+                excluding += 1;
+                known |= (long, other_long) == ("insecure", "fingerprint");
+                for section in sections {
+                    let error = parse(section, long, other_long).unwrap_err();
+                    let expected = format!(
+                        "file:2 and file:4: {long} and {other_long} exclude each other; remove one"
+                    );
+                    assert_eq!(error, expected);
+                }
+            }
+            let has_servers = ["get", "send", "ls"].contains(&name);
+            assert!(excluding > 0 && known == has_servers, "{name}: {excluding}");
+        }
+        assert!(parse("get", "insecure", "preserve").is_ok());
     }
 
     #[test]

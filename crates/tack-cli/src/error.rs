@@ -200,7 +200,7 @@ pub enum Error {
     Incomplete {
         /// How many.
         count: u64,
-        /// The exit code of the first failure.
+        /// The highest exit code of the failures.
         exit: Exit,
     },
     /// Some entries could not be listed; each has been reported.
@@ -256,8 +256,8 @@ impl From<tack_transfer::Error> for Error {
             Cause::Directory(path) => Self::Directory(printable(path.as_str())),
             Cause::Transfer(error) => Self::Transfer(error),
             Cause::Incomplete(summary) => {
-                let first = summary.failures.first();
-                let exit = first.map_or(Exit::Internal, |first| exit_of(&first.error));
+                let codes = summary.failures.iter().map(|failure| exit_of(&failure.error));
+                let exit = codes.max().unwrap_or(Exit::Internal);
                 Self::Incomplete { count: summary.failed, exit }
             }
             Cause::Certificate(reason) => Self::Certificate(reason),

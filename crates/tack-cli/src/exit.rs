@@ -1,7 +1,7 @@
 //! Exit codes.
 
-/// What the process reports to whoever started it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the process reports to whoever started it. Of several failures, whichever comes first, the highest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Everything is where it should be.
     Ok = 0,
@@ -46,7 +46,8 @@ Exit codes:
   5  reading or writing on this machine failed, for example a full disk
   6  the other side failed, for example a missing file or its disk is full
   7  what arrived is not what was sent
-  8  ended by Ctrl-C or SIGTERM; run get or send again to resume";
+  8  ended by Ctrl-C or SIGTERM; run get or send again to resume
+Of several things that fail, the one with the highest code counts.";
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {

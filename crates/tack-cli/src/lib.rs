@@ -7,6 +7,7 @@
 //! | [`target`], [`token`], [`known_hosts`] | addresses, access tokens, servers trusted before |
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`ticket`] | all that it takes to receive what somebody shares |
+//! | [`destination`] | where what is fetched may go |
 //! | [`termination`] | signals that end a command |
 //! | [`waiting`] | what may take for ever: ssh, name servers, answers of the user |
 //! | [`lb_config`] | what a server and a load balancer agree upon |
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod commands;
 pub mod config_file;
 pub mod demo;
+pub mod destination;
 pub mod error;
 pub mod exit;
 pub mod known_hosts;

@@ -69,7 +69,7 @@ pub struct Summary {
     #[serde(skip)]
     lists_files: bool,
     #[serde(skip)]
-    first_failure: Option<Exit>,
+    worst_failure: Option<Exit>,
 }
 
 /// What `--dry-run` has found.
@@ -140,7 +140,7 @@ impl Summary {
             exit_code: 0,
             unread: 0,
             lists_files,
-            first_failure: None,
+            worst_failure: None,
         }
     }
 
@@ -182,7 +182,7 @@ impl Summary {
     pub fn try_again(&mut self) {
         self.failed = 0;
         self.errors.clear();
-        self.first_failure = None;
+        self.worst_failure = None;
     }
 
     /// Keeps something that is worth knowing.
@@ -237,7 +237,7 @@ impl Summary {
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(text);
         }
-        self.first_failure.get_or_insert(exit);
+        self.worst_failure = self.worst_failure.max(Some(exit));
     }
 
     /// Notes how it ended and gives that back as one result.
@@ -250,7 +250,7 @@ impl Summary {
         self.seconds = seconds;
         self.transferred_bytes = moved;
         self.goodput_mbps = moved as f64 * 8.0 / 1e6 / seconds.max(1e-9);
-        let result = match (ended, self.first_failure) {
+        let result = match (ended, self.worst_failure) {
             (Ok(()), Some(exit)) => Err(Error::Incomplete { count: self.failed, exit }),
             (ended, _) => ended,
         };

@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use common::{Finished, Served, assert_same_tree, noise, run, wait_until, write};
+use common::{
+    Finished, Served, assert_same_tree, finish, noise, run, signal, wait_until, write,
+};
+use nix::sys::signal::Signal;
 use rustix::fs::XattrFlags;
 
 /// Some user who is not root.
@@ -320,6 +323,61 @@ fn directories_are_closed_behind_a_transfer_that_was_killed_and_resumed() {
             open_all(&pair.dest);
             fs::remove_dir_all(&pair.dest).unwrap();
         }
+    });
+}
+
+#[test]
+fn directories_are_closed_behind_a_transfer_that_a_signal_ends() {
+    // Root opens no directory.
+    let pair = Pair::new(false, rustix::process::geteuid().is_root());
+    for n in 0..1500 {
+        write(&pair.source.join(format!("closed/file{n}")), b"content");
+    }
+    fs::set_permissions(pair.source.join("closed"), Permissions::from_mode(0o555)).unwrap();
+    let mut interrupted = 0;
+    for round in 0..20 {
+        let closed = pair.dest.join("closed");
+        let mut client = pair.client(&[]);
+        let child = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let count = || closed.read_dir().map_or(0, Iterator::count);
+        wait_until(|| count() > 40 * round);
+        signal(&child, Signal::SIGINT);
+        let ended = finish(child);
+        if ended.code == Some(8) {
+            interrupted += 1;
+            assert_eq!(closed.metadata().unwrap().mode() & 0o7777, 0o555, "round {round}");
+        }
+        open_all(&pair.dest);
+        fs::remove_dir_all(&pair.dest).unwrap();
+    }
+    assert!(interrupted > 0);
+}
+
+#[test]
+fn a_closed_directory_that_would_lose_its_setgid_bit_stays_as_it_is() {
+    Pair::each(|pair| {
+        if !pair.as_nobody {
+            return;
+        }
+        write(&pair.source.join("closed/file"), b"content");
+        fs::set_permissions(pair.source.join("closed"), Permissions::from_mode(0o555)).unwrap();
+        let closed = pair.dest.join("closed");
+        fs::create_dir_all(&closed).unwrap();
+        chown(&pair.dest, Some(NOBODY), Some(NOBODY)).unwrap();
+        // A group that the user is not in.
+        chown(&closed, Some(NOBODY), Some(0)).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o2555)).unwrap();
+        let codes = [&["-n"][..], &[]].map(|options| run(&mut pair.client(options)).code);
+        // A server does not tell whose its directories are.
+        assert!(pair.sends || codes[0] == codes[1], "{codes:?}");
+        assert_ne!(codes[1], Some(0));
+        assert_eq!(closed.metadata().unwrap().mode() & 0o7777, 0o2555);
+        assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+        // In another one it is kept.
+        chown(&closed, Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o2555)).unwrap();
+        pair.transfer(&[]);
+        assert_eq!(closed.metadata().unwrap().mode() & 0o7777, 0o2555);
     });
 }
 

@@ -45,6 +45,13 @@ fn a_mistake_in_a_file_ends_the_command_before_it_does_anything() {
         "{}",
         refused.errors
     );
+    let pair =
+        format!("[hosts.nas]\nfingerprint = \"{}\"\ninsecure = true\n", served.fingerprint);
+    fs::write(&config, pair).unwrap();
+    let refused = run(&mut get).expect(2);
+    let expected = "my.toml:3: fingerprint and insecure exclude each other; remove one";
+    assert!(refused.errors.contains(expected), "{}", refused.errors);
+    fs::write(&config, "[get]\nparalel = 3\n").unwrap();
     // Other commands have nothing to do with it, but the file is wrong for all.
     let help = Command::new(TACK).env("TACK_CONFIG", &config).arg("--help").output().unwrap();
     assert!(help.status.success());

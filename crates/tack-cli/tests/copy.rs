@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{Finished, TACK, assert_same_tree, finish, noise, run, signal, wait_until, write};
+use common::{
+    Finished, TACK, assert_same_tree, finish, noise, run, signal, tree, wait_until, write,
+};
 use data_encoding::BASE64URL_NOPAD;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -118,6 +120,35 @@ fn a_file_is_sent_to_the_home_of_the_other_end_and_back() {
     fs::create_dir(ends.here("into")).unwrap();
     ends.copy(&["host:~/a/file", "into"]).expect(0);
     assert!(fs::read(ends.here("into/file")).unwrap() == content);
+}
+
+#[test]
+fn a_mirror_never_empties_the_home_of_the_other_end_or_what_holds_it() {
+    let ends = Ends::new();
+    make_tree(&ends.here("home"));
+    write(&ends.there("mine"), b"mine");
+    symlink("home", ends.path("link")).unwrap();
+    let before = tree(&ends.there(""));
+    for (source, to) in [
+        ("home/.", ""),
+        ("home/.", "~"),
+        ("home/.", "."),
+        ("home/.", "../link"),
+        ("home", ".."),
+    ] {
+        for options in [&["-r", "--delete"][..], &["-r", "--delete", "-n"]] {
+            let to = format!("host:{to}");
+            let arguments = [options, &[source, to.as_str()]].concat();
+            let refused = ends.copy(&arguments).expect(2);
+            assert!(refused.errors.contains("--delete would remove"), "{}", refused.errors);
+            assert_eq!(tree(&ends.there("")), before, "{arguments:?}");
+        }
+    }
+    // What has a directory of its own goes there.
+    ends.copy(&["-r", "--delete", "home", "host:"]).expect(0);
+    assert_same_tree(&ends.here("home"), &ends.there("home"));
+    assert!(ends.there("mine").exists());
+    ends.copy(&["-r", "home/.", "host:"]).expect(0);
 }
 
 #[test]

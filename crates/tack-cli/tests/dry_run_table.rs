@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Served, write};
 use serde_json::Value;
@@ -124,7 +125,7 @@ fn links_in_the_place_of_something_else() {
     for arguments in [["-p", "--ignore-existing"], ["-p", "--update"]] {
         same(&arguments, [0, 0], |source, dest| {
             symlink("nowhere", source.join("l")).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(30));
             write(&dest.join("l/file"), b"stays");
         });
     }
@@ -325,7 +326,7 @@ fn a_large_file_that_is_there_in_a_closed_directory() {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
-    for (what, to, code) in [("tree", "dest", 0), ("tree/large", "dest/large", 5)] {
+    for (what, to, code) in [("tree", "dest", 0), ("tree/large", "dest/large", 0)] {
         let client = || {
             let mut client = served.client("get");
             client.args(["-r", "-c"]).arg(served.target(what)).arg(to);
@@ -335,6 +336,104 @@ fn a_large_file_that_is_there_in_a_closed_directory() {
             client
         };
         compare(client, code, what);
+    }
+}
+
+#[test]
+fn several_failures_end_with_the_highest_code_whichever_comes_first() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    for n in 0..6 {
+        write(&source.join(format!("d{n}/f")), b"in a directory");
+        write(&source.join(format!("l{n}")), b"file");
+        served.write(&format!("tree/d{n}"), b"no directory");
+        symlink("nowhere", served.path(&format!("tree/l{n}"))).unwrap();
+    }
+    let client = || {
+        let mut client = served.client("send");
+        client.arg(&source).arg(served.target(""));
+        client
+    };
+    for _ in 0..5 {
+        compare(client, 6, "a link is refused, and something is no directory");
+    }
+}
+
+/// Sends or fetches `file` between `tree` and the closed directory `tree` of somebody who is not root.
+struct Closed {
+    served: Served,
+    sends: bool,
+    source: PathBuf,
+    dest: PathBuf,
+}
+
+impl Closed {
+    fn new(sends: bool, size: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut source, mut dest) = (dir.path().join("served/tree"), dir.path().join("tree"));
+        if sends {
+            std::mem::swap(&mut source, &mut dest);
+        }
+        for directory in [&source, &dest] {
+            write(&directory.join("file"), &vec![7; size]);
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        let paths =
+            [dir.path().to_owned(), dir.path().join("served"), dest.clone(), dest.join("file")];
+        for path in paths.into_iter().filter(|_| is_root) {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        set_mode(&dest, 0o555);
+        let mut program = Command::new(common::TACK);
+        if is_root && sends {
+            program.uid(NOBODY).gid(NOBODY);
+        }
+        let served = Served::in_dir(dir, program, "127.0.0.1:0", &["--write"]);
+        Self { served, sends, source, dest }
+    }
+
+    fn run(&self, options: &[&str]) -> Option<i32> {
+        let mut client = self.served.client(if self.sends { "send" } else { "get" });
+        client.args(options);
+        if self.sends {
+            client.arg("tree/file").arg(self.served.target("tree/file"));
+        } else {
+            client.arg(self.served.target("tree/file")).arg("tree/file");
+            if rustix::process::geteuid().is_root() {
+                client.uid(NOBODY).gid(NOBODY);
+            }
+        }
+        common::run(&mut client).code
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        set_mode(&self.dest, 0o755);
+    }
+}
+
+#[test]
+fn a_file_that_is_there_in_a_closed_directory_needs_nothing_of_it() {
+    for (sends, size) in [(false, 5), (false, 300_000), (true, 5), (true, 300_000)] {
+        for options in [&["-c"][..], &[]] {
+            let closed = Closed::new(sends, size);
+            let touched = UNIX_EPOCH + Duration::from_secs(1_000_000);
+            let source = fs::File::open(closed.source.join("file")).unwrap();
+            source.set_modified(touched).unwrap();
+            let before = closed.dest.metadata().unwrap().modified().unwrap();
+            let codes = [closed.run(&[options, &["-n"]].concat()), closed.run(options)];
+            assert_eq!(codes, [Some(0); 2], "{options:?}, {size} bytes, sends: {sends}");
+            assert_eq!(closed.dest.metadata().unwrap().modified().unwrap(), before);
+            let there = closed.dest.join("file").metadata().unwrap();
+            assert_eq!(there.modified().unwrap(), touched, "{options:?}, {size}, {sends}");
+            // Another content has no place there, which only the receiver knows.
+            write(&closed.source.join("file"), &vec![8; size]);
+            if !sends {
+                let codes = [closed.run(&[options, &["-n"]].concat()), closed.run(options)];
+                assert_eq!(codes, [Some(5); 2], "{options:?}, {size} bytes");
+            }
+        }
     }
 }
 

@@ -65,3 +65,44 @@ fn a_mirror_elsewhere_takes_the_sources_name_as_before() {
     assert_eq!(mirror(&served, &here, &[]).expect(0).number("deleted"), 1);
     assert!(here.join("home/theirs").exists() && here.join("mine").exists());
 }
+
+#[test]
+fn a_path_that_leads_out_of_a_missing_directory_is_refused_and_nothing_is_made() {
+    let served = served();
+    let (base, home) = (served.outside("base"), served.outside("base/home"));
+    let here = home.join("here");
+    write(&here.join("mine"), b"mine");
+    let before = common::tree(&base);
+    let below_home = home.join("x/..");
+    for dest in ["x/..", "./x/../", "../x/..", "x/y/../..", below_home.to_str().unwrap()] {
+        for options in [&["--delete"][..], &["--delete", "-n"], &[], &["-n"]] {
+            let mut client = served.client("get");
+            client.arg("-r").args(options).arg(served.target("home")).arg(dest);
+            let refused = run(client.current_dir(&here).env("HOME", &home)).expect(2);
+            assert!(refused.errors.contains(".. leads nowhere"), "{dest}: {}", refused.errors);
+            assert_eq!(common::tree(&base), before, "{dest} {options:?}");
+        }
+        // Before ssh is started.
+        let mut copy = std::process::Command::new(common::TACK);
+        copy.args(["copy", "--json", "-r", "--delete", "host:home", dest]);
+        run(copy.current_dir(&here).env("TACK_CONFIG", "")).expect(2);
+        assert_eq!(common::tree(&base), before, "{dest}");
+    }
+}
+
+#[test]
+fn without_the_variable_home_the_home_is_that_of_the_user() {
+    let served = served();
+    let home = std::process::Command::new("sh")
+        .args(["-c", "getent passwd $(id -u) | cut -d: -f6"])
+        .output()
+        .unwrap();
+    let home = String::from_utf8(home.stdout).unwrap();
+    for variable in [None, Some("")] {
+        let mut client = served.client("get");
+        client.args(["-r", "--delete", "-n", &served.target("home"), home.trim()]);
+        client.env_remove("HOME").envs(variable.map(|home| ("HOME", home)));
+        let refused = run(&mut client).expect(2);
+        assert!(refused.errors.contains("is your home directory"), "{}", refused.errors);
+    }
+}

@@ -117,6 +117,31 @@ fn modes_times_and_links_of_a_tree_arrive_and_are_then_unchanged() {
 }
 
 #[test]
+fn a_file_that_fails_keeps_no_attributes_from_its_directories_and_one_that_cannot_be_made_is_told_once()
+ {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        write(&source.join("outer/inner/failing"), b"x");
+        write(&source.join("outer/fine"), b"x");
+        write(&source.join("blocked/file"), b"x");
+        fs::create_dir_all(dest.join("outer/inner")).unwrap();
+        let pipe = Command::new("mkfifo").arg(dest.join("outer/inner/failing")).status();
+        assert!(pipe.unwrap().success());
+        write(&dest.join("blocked"), b"no directory");
+        for name in ["outer/inner", "outer"] {
+            dress(&source.join(name), 0o550, 1_400_000);
+            dress(&dest.join(name), 0o700, 1_500_000);
+        }
+        let done = transfer(&served, sends, &[]).expect(if sends { 6 } else { 5 });
+        assert_eq!(done.number("failed"), 2, "{}", done.errors);
+        for name in ["outer/inner", "outer"] {
+            let there = dest.join(name).metadata().unwrap();
+            assert_eq!((there.mode() & 0o7777, there.mtime()), (0o550, 1_400_000), "{name}");
+        }
+    }
+}
+
+#[test]
 fn rsync_finds_nothing_to_do_afterwards() {
     if Command::new("rsync").arg("--version").output().is_err() {
         common::skip("there is no rsync on this machine");

@@ -139,6 +139,22 @@ fn what_makes_way_is_named_and_counted_as_deleted_and_a_dry_run_says_the_same() 
 }
 
 #[test]
+fn directories_that_make_way_for_files_of_one_batch_are_told_while_the_others_are_sent() {
+    for limit in [&[][..], &["--bwlimit", "1M"]] {
+        let pair = Pair::new(true);
+        for n in 0..256 {
+            pair.source(&format!("file{n:03}"), &noise(8000, n));
+        }
+        for n in [0, 1, 50, 100, 150, 255] {
+            pair.dest(&format!("file{n:03}/inside"), b"in the way");
+        }
+        let done = pair.transfer(&[&["--delete"], limit].concat()).expect(0);
+        assert_eq!((done.number("deleted"), done.number("files")), (12, 256));
+        common::assert_same_tree(&pair.source, &pair.dest);
+    }
+}
+
+#[test]
 fn a_directory_that_takes_the_place_of_a_file_is_told_though_nothing_is_in_it() {
     Pair::both(|pair| {
         fs::create_dir(pair.source.join("empty")).unwrap();
@@ -255,14 +271,14 @@ fn restart(served: &mut Served) {
 
 #[test]
 fn a_command_that_connects_again_tells_each_file_once_and_as_transferred() {
-    for sends in [false, true] {
+    for (sends, options) in [(false, &[][..]), (true, &[]), (true, &["-c"])] {
         let mut pair = Pair::new(sends);
         pair.source("large", &noise(4_000_000, 1));
         for n in 0..20 {
             pair.source(&format!("small/{n}"), &noise(5000, n));
         }
         symlink("large", pair.source.join("link")).unwrap();
-        let mut command = pair.command(&["-v", "--bwlimit", "2M"]);
+        let mut command = pair.command(&[options, &["-v", "--bwlimit", "2M"]].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (part, last) = (pair.dest.join(".large.tack-part"), pair.dest.join("small/19"));
         wait_until(|| last.exists() && part.metadata().is_ok_and(|part| part.len() > 300_000));

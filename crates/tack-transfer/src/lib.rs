@@ -96,7 +96,7 @@ pub use identity::Identity;
 pub use protocol::{
     Change, Comparing, Destination, Digest, EditKind, Edited, Fail, FailCode, Filter, Hasher,
     Mtime, NameError, PassThrough, Policy, Root, RootError, Suffix, TransferError, WireError,
-    WirePath, is_closed, printable,
+    WirePath, is_closed, leave_directories_closed, printable,
 };
 pub use server_address::{DEFAULT_PORT, ServerAddress};
 pub use session::{

@@ -44,6 +44,8 @@ pub const CONTENT_AHEAD: usize = 7;
 pub const BACKSLASHES: usize = 8;
 /// The version of the protocol in which a server tells what it has removed to make way for what it receives.
 pub const TELLS_REMOVED: usize = 8;
+/// The version of the protocol in which a server tells it while the client still sends small files.
+pub const TELLS_EARLY: usize = 9;
 /// The version of the protocol in which zeros of large files cross the network as their number.
 pub const HOLES: usize = 9;
 /// The version of the protocol in which a file is offered with its other names, and a server says which of them it has.

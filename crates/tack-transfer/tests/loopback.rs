@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::Cursor;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -109,6 +110,27 @@ fn trees_go_both_ways_over_one_connection_and_are_found_equal_the_second_time() 
     assert_eq!(get(&mut client, wanted()).unwrap().equal, 3);
     assert!(client.close().packets_sent > 0);
     served.server.stop().unwrap();
+}
+
+#[test]
+fn nothing_is_deleted_from_a_protected_directory_whatever_leads_there() {
+    let served = Served::new(|_| {});
+    write_tree(&served.shared("tree"));
+    fs::create_dir(served.here("home")).unwrap();
+    fs::write(served.here("home/mine"), "mine").unwrap();
+    let home = fs::metadata(served.here("home")).unwrap();
+    std::os::unix::fs::symlink("home", served.here("link")).unwrap();
+    for (dest, dry_run) in
+        [("home", false), ("home/.", true), ("link", false), ("link/../home", true)]
+    {
+        let mut options = TransferOptions::default();
+        (options.delete, options.dry_run) = (true, dry_run);
+        options.protected.push((home.dev(), home.ino()));
+        let wanted = Get::new(path("tree"), served.here(dest)).recursive();
+        let ended = served.client().get(vec![wanted], &options, &mut |_| {});
+        assert!(matches!(ended, Err(Error::Invalid(_))), "{dest}: {ended:?}");
+        assert_eq!(fs::read_dir(served.here("home")).unwrap().count(), 1, "{dest}");
+    }
 }
 
 #[test]

@@ -133,6 +133,9 @@ fn send(
 ) -> Result<(), Error> {
     let (shown, named) = (typed(&to), login.to_string());
     let mut server = OverSsh::new(args, login, Wanted::Write(to), names_of(sources));
+    if args.transfer.delete {
+        server.request.mirrors = mirrors_of(sources);
+    }
     let served = Rc::clone(&server.served);
     if paths.len() > sources.len() {
         let name = || {
@@ -211,6 +214,7 @@ impl<'a> OverSsh<'a> {
             plain: args.transport.profile == Profile::Off,
             careful_resume: !args.transport.no_careful_resume,
             names,
+            mirrors: Vec::new(),
         };
         let options = args.ssh_options();
         Self {
@@ -287,6 +291,13 @@ fn names_of(sources: &[Source]) -> Vec<String> {
             && names.iter().map(String::len).sum::<usize>() <= MOST_NAME_BYTES
     };
     names.filter(is_short).unwrap_or_default()
+}
+
+/// The names of directories that are sent, empty where one's content is.
+fn mirrors_of(sources: &[Source]) -> Vec<String> {
+    let directories = sources.iter().filter(|source| source.is_directory());
+    let name = |source: &Source| source.name().map(|name| name.as_str().to_owned());
+    directories.map(|source| name(source).unwrap_or_default()).collect()
 }
 
 /// Whether no answer came, so that the other end may be gone without ssh's knowledge.

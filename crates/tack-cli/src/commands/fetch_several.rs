@@ -9,8 +9,9 @@ use super::connector::Connector;
 use super::event_paths::{EventPaths, Named, destination};
 use super::get::{Reopened, open_destination};
 use super::run::{self, Again};
-use super::{check_mirror, check_tree, directory_as};
+use super::{check_tree, directory_as};
 use crate::cli::TransferArgs;
+use crate::destination::{check_mirror, check_path};
 use crate::error::Error;
 use crate::exit::Exit;
 
@@ -44,9 +45,10 @@ fn prepare(
     check_tree(transfer, *recursive)?;
     // Several things go into a directory.
     let to: PathBuf = if things.len() > 1 { to.join("") } else { (*to).to_owned() };
-    for thing in things {
+    check_path(&to)?;
+    for thing in things.iter().filter(|_| transfer.delete) {
         let content_of = thing.name.as_ref().map(|name| to.join(name));
-        check_mirror(transfer, content_of.as_ref().unwrap_or(&to))?;
+        check_mirror(content_of.as_ref().unwrap_or(&to))?;
     }
     let options = transfer.options()?;
     let (dest, again) = open_destination(&to, transfer)?;

@@ -8,8 +8,9 @@ use tack_transfer::{Destination, Event, Get, TransferOptions};
 use super::connector::Direct;
 use super::event_paths::{EventPaths, Named, destination};
 use super::run::{self, Again};
-use super::{check_mirror, check_tree, directory_as};
+use super::{check_tree, directory_as};
 use crate::cli::{GetArgs, TransferArgs};
+use crate::destination::{check_mirror, check_path};
 use crate::error::Error;
 
 /// Fetches a file or a directory.
@@ -53,10 +54,13 @@ fn prepare(args: &GetArgs) -> Result<(TransferOptions, Destination, Again), Erro
         ));
     }
     check_tree(&args.transfer, args.recursive)?;
-    check_mirror(&args.transfer, &tree_destination(args))?;
+    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
+    check_path(dest)?;
+    if args.transfer.delete {
+        check_mirror(&tree_destination(args))?;
+    }
     let mut options = args.transfer.options()?;
     options.write_limit = args.write_limit;
-    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     let (dest, again) = open_destination(dest, &args.transfer)?;
     Ok((options, dest, again))
 }

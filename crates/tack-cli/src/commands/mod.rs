@@ -20,10 +20,9 @@ mod share;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
-use tack_transfer::WirePath;
+use tack_transfer::{WirePath, leave_directories_closed};
 
 use crate::cli::{Cli, Command, TransferArgs};
 use crate::config_file::{self, Failure};
@@ -48,7 +47,12 @@ pub fn main(arguments: &[OsString]) -> Exit {
     let read = config_file::read(&Cli::command(), arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Failure::CommandLine));
     match read {
-        Ok(cli) => run(cli),
+        Ok(cli) => {
+            let exit = run(cli);
+            // What threads are still doing ends with the process.
+            leave_directories_closed();
+            exit
+        }
         // Help and mistakes, each to its own stream.
         Err(Failure::CommandLine(error)) => error.exit(),
         Err(Failure::File(error)) => {
@@ -108,34 +112,6 @@ fn directory_as(
         }
         _ => error.into(),
     }
-}
-
-/// Refuses to mirror into a directory of which hardly anybody means all content, but what is fetched: that of the
-/// shell, with all above it, and the home.
-fn check_mirror(args: &TransferArgs, dest: &Path) -> Result<(), Error> {
-    if !args.delete {
-        return Ok(());
-    }
-    // What does not exist has nothing to lose.
-    let Ok(full) = dest.canonicalize() else { return Ok(()) };
-    let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
-    let holds =
-        |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.starts_with(&full));
-    let what = if full == Path::new("/") {
-        "is the root of the file system"
-    } else if holds(&home) {
-        "is your home directory, or holds it"
-    } else if holds(&here) {
-        "is the current directory, or holds it"
-    } else {
-        return Ok(());
-    };
-    Err(Error::Usage(format!(
-        "--delete would remove all that the source does not have from {}, which {what}; name a directory for the \
-         source alone, such as ./mirror",
-        dest.display()
-    )))
 }
 
 /// Prints a value as one line of JSON on standard output.

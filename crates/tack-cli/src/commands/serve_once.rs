@@ -12,6 +12,7 @@ use data_encoding::BASE64_NOPAD;
 use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::cli::ServeOnceArgs;
+use crate::destination::check_mirror;
 use crate::error::Error;
 use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, Wanted, read_line};
 use crate::termination::Termination;
@@ -102,6 +103,11 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         report,
     };
     let started = one_time_server(&request.wanted, home, how)?;
+    for place in started.scope.paths.iter().map(|path| started.scope.root.join(path.as_str())) {
+        for name in &request.mirrors {
+            check_mirror(&place.join(name))?;
+        }
+    }
     let has_nothing =
         matches!(request.wanted, Wanted::Write(_)) && started.scope.has_nothing(&request.names);
     let ready = Ready {

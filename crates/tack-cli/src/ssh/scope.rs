@@ -1,9 +1,10 @@
 //! What of the file system a transfer that ssh has started gets at.
 
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::Wanted;
+use crate::destination::{leads_nowhere, nowhere};
 use crate::error::Error;
 use crate::exit::Exit;
 use tack_transfer::{NameError, WirePath, printable};
@@ -82,9 +83,9 @@ impl Scope {
         // What does not exist yet is below something that does.
         let existing = full.ancestors().skip(1).find(|ancestor| ancestor.exists());
         let existing = existing.unwrap_or(Path::new("/"));
-        let missing = full.strip_prefix(existing).unwrap_or(&full);
-        if missing.components().any(|component| component == Component::ParentDir) {
-            return Err(leads_nowhere(path));
+        if leads_nowhere(&full) {
+            let text = nowhere(&printable(path));
+            return Err(Error::OtherEnd { text, exit: Exit::Remote });
         }
         let root = existing.canonicalize().map_err(failed(path))?;
         if !root.is_dir() {
@@ -144,15 +145,6 @@ fn failed(path: &str) -> impl FnOnce(io::Error) -> Error {
         let exit = if is_denied { Exit::Refused } else { Exit::Remote };
         Error::OtherEnd { text: format!("{text}: {cause}"), exit }
     }
-}
-
-/// The error where `..` follows what does not exist.
-fn leads_nowhere(path: &str) -> Error {
-    let text = format!(
-        "{}: .. leads nowhere from a directory that does not exist; write the path without it",
-        printable(path)
-    );
-    Error::OtherEnd { text, exit: Exit::Remote }
 }
 
 #[cfg(test)]

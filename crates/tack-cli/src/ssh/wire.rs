@@ -37,6 +37,10 @@ pub struct Request {
     /// The names of what is sent, if they are few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// The directories, below the one to write to, from which all is deleted that the sources do not have; an empty name
+    /// is that one itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<String>,
 }
 
 impl Request {
@@ -215,6 +219,7 @@ mod tests {
             patience: 3,
             plain: true,
             careful_resume: true,
+            mirrors: Vec::new(),
             names: vec!["name".to_owned()],
         };
         let request = of("-it's a \"path\"; with $all `that` *!\n".to_owned());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::protocol::{Names, WirePath};
+use crate::protocol::{Edit, EditKind, Names, WirePath};
 use crate::session::Outcome;
 
 /// What earlier attempts at an operation have seen, for those that follow when a connection is lost.
@@ -37,6 +37,8 @@ struct Seen {
     begun: Names,
     /// Files of which the user has heard that they are transferred.
     told: Names,
+    /// Edits that a server was asked for and has not answered: it may have made them.
+    in_flight: Vec<Edit>,
 }
 
 impl Attempts {
@@ -87,6 +89,23 @@ impl Attempt {
         locked(&self.own).begun.remove(path.as_str());
     }
 
+    /// Notes the edits that a server is asked for; none once it has answered.
+    pub(super) fn note_in_flight(&self, edits: &[Edit]) {
+        locked(&self.own).in_flight = edits.to_vec();
+    }
+
+    /// Takes the removals that earlier attempts asked for and whose answer has not come.
+    pub(super) fn take_removals(&self) -> Vec<Edit> {
+        let mut earlier = locked(&self.earlier);
+        let is_removal = |edit: &mut Edit| edit.kind() == EditKind::Removal;
+        earlier.in_flight.extract_if(.., is_removal).collect()
+    }
+
+    /// Whether an earlier attempt asked for this edit, and no answer has come.
+    pub(super) fn was_in_flight(&self, edit: &Edit) -> bool {
+        locked(&self.earlier).in_flight.contains(edit)
+    }
+
     /// What the user hears of a file, which is noted. One that is there already was transferred if an earlier attempt
     /// began that, and was cut off before it could tell.
     pub(super) fn tell(&self, path: &str, outcome: Outcome) -> Outcome {
@@ -116,6 +135,7 @@ impl Seen {
         }
         self.begun.add(other.begun);
         self.told.add(other.told);
+        self.in_flight.extend(other.in_flight);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::closing::{Closing, send_edits};
+use super::closing::Closing;
 use super::producer::Reporter;
 use super::requests::{Asked, next_request};
 use crate::protocol::{
@@ -116,7 +116,7 @@ impl Closing {
                 None
             }
         };
-        send_edits(mailbox, self.in_place().into_iter().filter_map(read), self.policy(), told)
+        self.send_edits(mailbox, self.in_place().into_iter().filter_map(read), told)
     }
 }
 

@@ -12,7 +12,7 @@ use super::producer::Reporter;
 use super::requests::next_request;
 use super::server_tree::Remote;
 use crate::End;
-use crate::error::Feature;
+use crate::error::{Error, Feature};
 use crate::protocol::{
     Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, MadeWay, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
@@ -42,6 +42,8 @@ pub(super) struct Closing {
     /// What of attributes is transferred.
     pub(super) wanted: Wanted,
     deletes: bool,
+    /// Directories of this machine, by device and number, from which nothing is deleted.
+    protected: Arc<[(u64, u64)]>,
     /// Parts of unfinished transfers are removed with what the source does not have.
     removes_parts: bool,
     pub(super) dry_run: bool,
@@ -63,8 +65,10 @@ pub(super) struct Collected {
     /// Files that have left in another state than they were listed in.
     changed: HashSet<WirePath>,
     directories: Vec<Edit>,
-    /// Those of which the receiver could not take a file, and that may not be there.
+    /// Those that the receiver could not make.
     failed: HashSet<WirePath>,
+    /// Those of which it could not take a file, perhaps because they are not there.
+    doubtful: HashSet<WirePath>,
     /// What is in place, if attributes are wanted; directories behind what is in them.
     in_place: Vec<InPlace>,
     /// The first names of files with several.
@@ -114,6 +118,7 @@ impl Closing {
             within: options.policy_within(),
             wanted: options.attributes(),
             deletes: options.delete,
+            protected: options.protected.as_slice().into(),
             removes_parts,
             dry_run: options.dry_run,
             remote,
@@ -126,6 +131,19 @@ impl Closing {
     /// Whether what the source does not have is removed, or would be.
     pub(super) fn deletes(&self) -> bool {
         self.deletes
+    }
+
+    /// Makes sure that the content of a directory may go into this one of this machine.
+    pub(super) fn check_destination(&self, root: &Root) -> Result<(), Error> {
+        let place = root.number().map_err(TransferError::reading)?;
+        if !self.deletes || !self.protected.contains(&place) {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "{}: nothing is deleted from this directory, where all that the source does not have would be; name one for \
+             the source alone",
+            root.path().display()
+        )))
     }
 
     /// Whether nothing is changed.
@@ -220,7 +238,7 @@ impl Closing {
     /// Notes that the source has `path`, as it is printed, and does not transfer it.
     pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
         self.keep_name(path)?;
-        if self.deletes { self.collected().extraneous.left_out.insert(path) } else { Ok(()) }
+        if self.deletes { self.collected().extraneous.leave_out(path) } else { Ok(()) }
     }
 
     /// Notes that a file or directory, whose name is noted, is at the receiver in the end, or has failed.
@@ -418,18 +436,23 @@ impl Closing {
         self.collected().special += u64::from(self.policy.preserve);
     }
 
-    /// Notes that the receiver could not make `directory` below `base`, or take a file that lies in it.
-    pub(super) fn note_refused(
-        &self,
-        base: &WirePath,
-        directory: Option<WirePath>,
-    ) -> Result<(), TransferError> {
-        let mut next = directory.filter(|_| self.policy.preserve);
-        while let Some(directory) = next.filter(|directory| !directory.is_root()) {
-            next = directory.split_last().map(|(parent, _)| parent);
-            self.collected().failed.insert(base.join(&directory)?);
+    /// Notes that the receiver could not make the directory at `path`.
+    pub(super) fn note_refused(&self, path: WirePath) {
+        if self.policy.preserve {
+            self.collected().failed.insert(path);
         }
-        Ok(())
+    }
+
+    /// Notes that the receiver could not take a file of the directory at `path`, which therefore may not be there.
+    pub(super) fn note_doubtful(&self, path: WirePath) {
+        if self.policy.preserve {
+            self.collected().doubtful.insert(path);
+        }
+    }
+
+    /// Whether an edit fails because of what has been told already.
+    fn is_doubtful(&self, edit: &Edit) -> bool {
+        matches!(edit, Edit::Directory(path, ..) if self.collected().doubtful.contains(path))
     }
 
     /// Notes that what has left as `path` was `sent`, and not what was `listed`, if that is so.
@@ -570,9 +593,79 @@ impl Closing {
         edits: Vec<Edit>,
         told: &Reporter,
     ) -> Result<(), TransferError> {
-        send_edits(mailbox, edits, &self.policy, told)?;
+        self.send_edits(mailbox, edits, told)?;
         self.attributes_there(mailbox, told)?;
-        send_edits(mailbox, self.directories(), &self.policy, told)
+        self.send_edits(mailbox, self.directories(), told)
+    }
+
+    /// Sends edits, a request behind the other.
+    pub(super) fn send_edits(
+        &self,
+        mailbox: &Mailbox,
+        edits: impl IntoIterator<Item = Edit>,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        let mut edits = edits.into_iter().peekable();
+        while edits.peek().is_some() {
+            let request = next_request(&mut edits, json_len);
+            let (edits, policy) = (request.clone(), self.policy.clone());
+            self.note_in_flight(&request);
+            mailbox.send(Message::Edit { edits, policy })?;
+            let mut failed = HashMap::new();
+            let (unchanged, kept) = loop {
+                match mailbox.recv()? {
+                    Message::Fault { file, fail } => drop(failed.insert(file, fail)),
+                    Message::Edited { unchanged, kept } => break (unchanged, kept),
+                    other => return Err(TransferError::unexpected(&other)),
+                }
+            };
+            self.note_in_flight(&[]);
+            for (number, edit) in (0..).zip(request) {
+                let result = match failed.remove(&number) {
+                    Some(fail) => Err(TransferError::Remote(fail)),
+                    None if unchanged.contains(&number) && !self.has_linked(&edit) => {
+                        Ok(Edited::Unchanged)
+                    }
+                    None if kept.contains(&number) => Ok(Edited::Kept),
+                    None => Ok(Edited::Done),
+                };
+                if result.is_ok() || !self.is_doubtful(&edit) {
+                    told.edited(edit.name(), &edit, result);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_in_flight(&self, edits: &[Edit]) {
+        if let Some(attempt) = &self.attempt {
+            attempt.note_in_flight(edits);
+        }
+    }
+
+    /// Whether a link that is there may be an earlier attempt's.
+    fn has_linked(&self, edit: &Edit) -> bool {
+        edit.kind() == EditKind::Link
+            && self.attempt.as_ref().is_some_and(|attempt| attempt.was_in_flight(edit))
+    }
+
+    /// Tells what an earlier attempt has removed without having heard so: what is neither to be removed now nor the
+    /// source's.
+    fn tell_removed_before(&self, collected: &Collected, told: &Reporter, edits: &[Edit]) {
+        let Some(attempt) = &self.attempt else { return };
+        let removals = attempt.take_removals().into_iter();
+        let mut removed: HashMap<_, _> = removals.map(|edit| (edit.name(), edit)).collect();
+        for edit in edits {
+            if removed.is_empty() {
+                return;
+            }
+            removed.remove(&edit.name());
+        }
+        for (name, edit) in removed {
+            if !collected.extraneous.has(&name) {
+                told.edited(name, &edit, Ok(Edited::Done));
+            }
+        }
     }
 
     /// Whether it is certain what the source has.
@@ -614,6 +707,7 @@ impl Closing {
         let mut edits = Vec::new();
         if is_whole && self.may_delete(told) {
             edits.extend(collected.extraneous.edits());
+            self.tell_removed_before(&collected, told, &edits);
             let unseen = collected.extraneous.unseen();
             if unseen > 0 {
                 self.tell_unseen(told, receiver, unseen, edits.first());
@@ -851,38 +945,6 @@ fn is_same(listed: &Offer, found: &Offer) -> bool {
         && (found.modified.nanos == 0 || micros(listed) == micros(found))
 }
 
-/// Sends edits, a request behind the other.
-pub(super) fn send_edits(
-    mailbox: &Mailbox,
-    edits: impl IntoIterator<Item = Edit>,
-    policy: &Policy,
-    told: &Reporter,
-) -> Result<(), TransferError> {
-    let mut edits = edits.into_iter().peekable();
-    while edits.peek().is_some() {
-        let request = next_request(&mut edits, json_len);
-        mailbox.send(Message::Edit { edits: request.clone(), policy: policy.clone() })?;
-        let mut failed = HashMap::new();
-        let (unchanged, kept) = loop {
-            match mailbox.recv()? {
-                Message::Fault { file, fail } => drop(failed.insert(file, fail)),
-                Message::Edited { unchanged, kept } => break (unchanged, kept),
-                other => return Err(TransferError::unexpected(&other)),
-            }
-        };
-        for (number, edit) in (0..).zip(request) {
-            let result = match failed.remove(&number) {
-                Some(fail) => Err(TransferError::Remote(fail)),
-                None if unchanged.contains(&number) => Ok(Edited::Unchanged),
-                None if kept.contains(&number) => Ok(Edited::Kept),
-                None => Ok(Edited::Done),
-            };
-            told.edited(edit.name(), &edit, result);
-        }
-    }
-    Ok(())
-}
-
 /// What of the `options` only a server of the current version can serve.
 pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option<Feature> {
     let policy = &options.policy;
@@ -998,10 +1060,51 @@ mod tests {
                 counted.fetch_add(1, Ordering::Relaxed);
                 vec![Message::Edited { unchanged: Vec::new(), kept: Vec::new() }]
             });
-            send_edits(&mailbox, edits, &Policy::default(), &told).unwrap();
+            let options = TransferOptions::default();
+            let closing = Closing::new(&options, WirePath::root(), false, None);
+            closing.send_edits(&mailbox, edits, &told).unwrap();
             assert_eq!(requests.load(Ordering::Relaxed), 2000usize.div_ceil(MAX_FILES));
             assert_eq!(heard.try_iter().count(), 2000);
         }
+    }
+
+    #[test]
+    fn what_a_server_has_done_without_an_answer_is_told_by_the_next_attempt() {
+        let attempts = crate::client::attempts::Attempts::default();
+        let options = TransferOptions { delete: true, ..TransferOptions::default() };
+        let link = |name: &str| Edit::HardLink(path(name), path("tree/first"));
+        let removals = ["done", "left", "back"].map(|name| path(&format!("tree/{name}")));
+        let first = Closing::new(&options, WirePath::root(), false, Some(&attempts.begin()));
+        let (told, heard) = reporter();
+        let edits =
+            removals.map(Edit::Remove).into_iter().chain([link("tree/a"), link("tree/b")]);
+        let lost = first.send_edits(&Mailbox::hearing(Vec::new()), edits, &told);
+        assert!(matches!(lost, Err(TransferError::Disconnected)));
+        assert_eq!(heard.try_iter().count(), 0);
+
+        let second = Closing::new(&options, WirePath::root(), false, Some(&attempts.begin()));
+        second.add_tree(&path("tree"), &Filter::all());
+        // One is to be removed still, and the source has another one by now.
+        second.add_name("tree/back").unwrap();
+        let offer = Offer { size: 1, modified: Mtime::default(), mode: 0o600 };
+        let files = vec![FileEntry::new(path("left"), offer)];
+        let listed = [Group { files, ..Group::default() }];
+        second.collected().extraneous.take(&path("tree"), &listed).unwrap();
+        let edits = second.edits(&told, End::Remote, |_, _| true);
+        assert_eq!(edits, [Edit::Remove(path("tree/left"))]);
+        let told_of = |report| match report {
+            Report::Edited { name, result, .. } => (name, result.unwrap()),
+            _ => panic!("something else is told"),
+        };
+        let removed: Vec<_> = heard.try_iter().map(told_of).collect();
+        assert_eq!(removed, [("tree/done".to_owned(), Edited::Done)]);
+        let mailbox = Mailbox::answered_by(|_| {
+            vec![Message::Edited { unchanged: vec![0, 1], kept: Vec::new() }]
+        });
+        second.send_edits(&mailbox, [link("tree/a"), link("tree/c")], &told).unwrap();
+        let linked: Vec<_> = heard.try_iter().map(told_of).collect();
+        let expected = [("tree/a", Edited::Done), ("tree/c", Edited::Unchanged)];
+        assert_eq!(linked, expected.map(|(name, edited)| (name.to_owned(), edited)));
     }
 
     #[test]
@@ -1036,6 +1139,8 @@ mod tests {
             assert!(encoded.is_ok(), "{encoded:?}");
             vec![Message::Edited { unchanged: Vec::new(), kept: Vec::new() }]
         });
-        send_edits(&mailbox, edits, &policy, &told).unwrap();
+        let options = TransferOptions { policy, ..TransferOptions::default() };
+        let closing = Closing::new(&options, WirePath::root(), false, None);
+        closing.send_edits(&mailbox, edits, &told).unwrap();
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct ComparedFile {
     pub(super) theirs: WirePath,
     pub(super) ours: Ours,
     pub(super) size: u64,
+    /// Why it could not be received, if its content is another.
+    pub(super) refusal: Option<TransferError>,
 }
 
 /// What is still to be compared, if anything is.
@@ -43,7 +45,8 @@ impl Comparison {
             change,
             Change::Changed | Change::Compared | Change::Unchanged | Change::Attributes
         );
-        if !self.by_content || !depends || found != Some(file.size) {
+        let is_compared = self.by_content && depends || file.refusal.is_some();
+        if !is_compared || found != Some(file.size) {
             told.planned(file.theirs.as_str().to_owned(), file.size, change);
             return Ok(());
         }
@@ -90,7 +93,7 @@ fn take_digests(
     loop {
         match mailbox.recv()? {
             Message::EndOfDigests => break,
-            Message::Digest { file, digest } => tell(told, &asked.take(file)?, digest),
+            Message::Digest { file, digest } => tell(told, asked.take(file)?, digest),
             Message::Fault { file, fail } => {
                 let name = asked.take(file)?.theirs.as_str().to_owned();
                 told.file(name, Err(TransferError::Remote(fail)));
@@ -104,14 +107,17 @@ fn take_digests(
     Ok(())
 }
 
-fn tell(told: &Reporter, file: &ComparedFile, theirs: Digest) {
+fn tell(told: &Reporter, file: ComparedFile, theirs: Digest) {
     let name = file.theirs.as_str().to_owned();
     match file.ours.digest(file.size) {
         Ok(ours) if ours == theirs => {
             let (size, digest) = (file.size, Some(ours));
             told.file(name, Ok(Outcome { size, equal: true, digest, ..Outcome::default() }));
         }
-        Ok(_) => told.planned(name, file.size, Change::Changed),
+        Ok(_) => match file.refusal {
+            Some(refusal) => told.file(name, Err(refusal)),
+            None => told.planned(name, file.size, Change::Changed),
+        },
         Err(error) => told.file(name, Err(error)),
     }
 }
@@ -130,6 +136,7 @@ mod tests {
             theirs: WirePath::new(format!("tree/{n:0200}")).unwrap(),
             ours: Ours::At(here.path().to_owned()),
             size: 0,
+            refusal: None,
         });
         let (reports, heard) = mpsc::channel();
         let told = Reporter::new(reports, Arc::new(|| {}), Arc::default(), Arc::default());

@@ -39,6 +39,8 @@ pub(super) struct GetPlan {
     pub(super) closing: Closing,
     /// The content of files decides.
     pub(super) checksum: bool,
+    /// The server can be asked for digests.
+    pub(super) tells_digests: bool,
     pub(super) waiting: RefCell<Waiting<Offer>>,
     /// Files that wait until all directories of the source are known.
     pub(super) behind: RefCell<Vec<(WirePath, Offer)>>,
@@ -88,11 +90,18 @@ impl GetPlan {
         if let Local::File(directory, name) = local {
             let listed = expect_end(mailbox)?;
             let EntryKind::File { size } = kind else { return Ok(()) };
-            let (change, found) = self.change_of_file(root.as_deref(), name, size, listed)?;
+            let (change, found, refusal) =
+                self.change_of_file(root.as_deref(), name, size, listed)?;
             let ours = Ours::At(directory.join(name.as_str()));
-            let file = ComparedFile { theirs: self.remote.clone(), ours, size };
+            let file = ComparedFile { theirs: self.remote.clone(), ours, size, refusal };
             comparison.plan(&self.told, file, found, change)?;
             comparison.submit(&self.told);
+            return Ok(());
+        }
+        if let Some(Err(error)) =
+            root.as_deref().map(|root| self.closing.check_destination(root))
+        {
+            self.told.refuse(error);
             return Ok(());
         }
         self.closing.add_tree(&WirePath::root(), &self.filter);
@@ -115,17 +124,19 @@ impl GetPlan {
         Ok(())
     }
 
-    /// What would become of the only file, and the size of what is there.
+    /// What would become of the only file, the size of what is there, and why it could not be received if its content is
+    /// another.
     fn change_of_file(
         &self,
         root: Option<&Root>,
         name: &WirePath,
         size: u64,
         listed: Option<Offer>,
-    ) -> Result<(Change, Option<u64>), TransferError> {
-        let Some(root) = root else { return Ok((Change::New, None)) };
+    ) -> Result<(Change, Option<u64>, Option<TransferError>), TransferError> {
+        let Some(root) = root else { return Ok((Change::New, None, None)) };
         let found = root.found(name);
         let there = found.map(|found| found.offer.size);
+        let mut refusal = None;
         let change = match listed {
             _ if root.keeps(name, &self.policy, &or_latest(listed, size)) => Change::Kept,
             Some(listed)
@@ -144,11 +155,27 @@ impl GetPlan {
                 };
                 check_place(root, name, &policy)?;
                 check_backup(root, name, &policy)?;
-                root.check_change_of(name, &policy)?;
+                refusal = self.refusal(root, name, &policy, there == Some(size))?;
                 Change::of_size(size, there)
             }
         };
-        Ok((change, there))
+        Ok((change, there, refusal))
+    }
+
+    /// Why nothing can be changed in the directory of a file: an error, unless the file is compared first, and may turn
+    /// out to be there.
+    fn refusal(
+        &self,
+        root: &Root,
+        path: &WirePath,
+        policy: &Policy,
+        is_compared: bool,
+    ) -> Result<Option<TransferError>, TransferError> {
+        match root.check_change_of(path, policy) {
+            Ok(()) => Ok(None),
+            Err(error) if is_compared && self.tells_digests => Ok(Some(error.into())),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Holds a part of the listing against what is below `root`.
@@ -233,11 +260,12 @@ impl GetPlan {
             self.closing.add_expected(&path);
         }
         let change = Change::by(&self.policy, offer, found.as_ref());
-        let goes = if self.needs_no_place(offer, found.as_ref(), change) {
-            Vec::new()
+        let (goes, refusal) = if self.needs_no_place(offer, found.as_ref(), change) {
+            (Vec::new(), None)
         } else {
-            match self.check_change(root, &path) {
-                Ok(goes) => goes,
+            let is_as_long = found.is_some_and(|found| found.offer.size == offer.size);
+            match self.check_change(root, &path, is_as_long && offer.size > SMALL_FILE) {
+                Ok(checked) => checked,
                 Err(error) => {
                     self.told.file(name, Err(error));
                     return Ok(());
@@ -253,7 +281,7 @@ impl GetPlan {
             self.told.planned_removal(name, 0);
         }
         let ours = Ours::Below(Arc::clone(root), path);
-        let file = ComparedFile { theirs, ours, size: offer.size };
+        let file = ComparedFile { theirs, ours, size: offer.size, refusal };
         let found = found.map(|found| found.offer.size);
         comparison.plan(&self.told, file, found, change)
     }
@@ -267,15 +295,20 @@ impl GetPlan {
         matches!(change, Change::Unchanged | Change::Attributes)
     }
 
-    /// What would go with a directory in the place of a file, if the file can be received there.
-    fn check_change(&self, root: &Root, path: &WirePath) -> Result<Vec<Goes>, TransferError> {
+    /// What would go with a directory in the place of a file, if the file can be received there, and why it can't unless
+    /// it [is compared first](Self::refusal).
+    fn check_change(
+        &self,
+        root: &Root,
+        path: &WirePath,
+        is_compared: bool,
+    ) -> Result<(Vec<Goes>, Option<TransferError>), TransferError> {
         let goes = check_place(root, path, &self.policy)?;
         check_backup(root, path, &self.policy)?;
         if let Some(kept) = self.closing.is_kept_as_directory(&self.remote.join(path)?) {
             return Err(kept.into());
         }
-        root.check_change_of(path, &self.policy)?;
-        Ok(goes)
+        Ok((goes, self.refusal(root, path, &self.policy, is_compared)?))
     }
 
     /// Tells that a directory that is there gets the permissions of the source's.
@@ -554,7 +587,7 @@ impl SendPlan<'_> {
             Remote::Directory(..) => return Err(refusal(has_a_directory(&sent.remote))),
         };
         let (theirs, ours) = (sent.remote.clone(), Ours::At(sent.path.clone()));
-        let file = ComparedFile { theirs, ours, size: offer.size };
+        let file = ComparedFile { theirs, ours, size: offer.size, refusal: None };
         comparison.plan(self.producer, file, found, change)
     }
 
@@ -719,7 +752,7 @@ impl SendPlan<'_> {
             }
         }
         let ours = Ours::Below(Arc::clone(root), path);
-        let file = ComparedFile { theirs, ours, size: offer.size };
+        let file = ComparedFile { theirs, ours, size: offer.size, refusal: None };
         comparison.plan(self.producer, file, found, change)
     }
 }

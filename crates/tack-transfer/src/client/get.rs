@@ -164,6 +164,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         content,
         write_limit: options.write_limit,
         checksum: options.checksum,
+        tells_digests: run.protocol_version()? >= Feature::Digests.version(),
         policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
         closing: Closing::new(options, remote.clone(), true, run.attempt.as_ref()),
@@ -195,7 +196,9 @@ pub(super) struct Listing {
     /// A file's content comes with the listing.
     content: bool,
     pub(super) write_limit: Option<u64>,
-    checksum: bool,
+    pub(super) checksum: bool,
+    /// The server can be asked for digests.
+    tells_digests: bool,
     pub(super) policy: Arc<Policy>,
     /// For what is in a directory.
     pub(super) policy_within: Arc<Policy>,
@@ -248,12 +251,18 @@ impl Listing {
                 self.told.refuse(same_place(&self.remote));
                 return Ok(());
             }
-            Place::Directory(root) => root,
+            Place::Directory(root) => match self.closing.check_destination(&root) {
+                Ok(()) => root,
+                Err(error) => {
+                    self.told.refuse(error);
+                    return Ok(());
+                }
+            },
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
-                let checksum = self.checksum;
+                let (checksum, tells_digests) = (self.checksum, self.tells_digests);
                 let (waiting, behind) = (RefCell::default(), RefCell::default());
                 let plan = GetPlan {
                     remote,
@@ -262,6 +271,7 @@ impl Listing {
                     policy,
                     closing,
                     checksum,
+                    tells_digests,
                     waiting,
                     behind,
                 };
@@ -358,7 +368,9 @@ impl Listing {
         } else if stays {
             self.told.file(self.remote.as_str().to_owned(), Ok(kept(&offer)));
         } else {
-            self.closing.note_begun(&self.remote);
+            if !self.checksum {
+                self.closing.note_begun(&self.remote);
+            }
             let (remote, policy) = (self.remote.clone(), &self.policy);
             self.submit(self.fetch(root, remote, name, size, policy));
         }

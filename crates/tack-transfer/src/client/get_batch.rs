@@ -177,7 +177,10 @@ impl Listing {
                         Ok(Standing::Compare(digest)) => Some(digest),
                         Ok(Standing::Wanted) => None,
                     };
-                self.closing.note_begun(&remote);
+                if !self.checksum {
+                    // Otherwise it may turn out to be there.
+                    self.closing.note_begun(&remote);
+                }
                 if offer.size > SMALL_FILE {
                     let policy = &self.policy_within;
                     self.submit(self.fetch(root, remote, path, offer.size, policy));
@@ -248,7 +251,7 @@ impl Listing {
                     expected.clone(),
                     &listing.told.progress,
                     &mut results,
-                    || {},
+                    || Ok(()),
                 )
             });
             if let Err(error) = &ended {

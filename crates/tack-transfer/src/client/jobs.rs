@@ -427,8 +427,10 @@ impl<'a> Run<'a> {
     fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
         match result {
             Ok(outcome) => {
-                let attempt = self.attempt.as_ref().filter(|_| !self.options.checksum);
-                let outcome = attempt.map_or(outcome, |attempt| attempt.tell(&name, outcome));
+                let outcome = self
+                    .attempt
+                    .as_ref()
+                    .map_or(outcome, |attempt| attempt.tell(&name, outcome));
                 self.tell(Event::File { path: &name, outcome: &outcome });
             }
             Err(error) => {

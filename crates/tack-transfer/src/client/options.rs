@@ -26,6 +26,10 @@ pub struct TransferOptions {
     /// Where the filter leaves nothing out, and nothing is to stay that is newer or there already, what is of another
     /// kind makes way at once ([`Policy::make_way`]).
     pub delete: bool,
+    /// Directories of this machine, by device and number, from which nothing is deleted, whatever leads there: to fetch
+    /// the content of a directory into one of them and [`delete`](Self::delete) is
+    /// [`Error::Invalid`](crate::Error::Invalid).
+    pub protected: Vec<(u64, u64)>,
     /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
     pub dry_run: bool,
     /// Keeps owners and groups, as numbers, where the receiver may: as root, or where they are its own. Takes
@@ -55,6 +59,7 @@ impl Default for TransferOptions {
             filter: Filter::all(),
             checksum: false,
             delete: false,
+            protected: Vec::new(),
             dry_run: false,
             owner: false,
             xattrs: false,

@@ -122,9 +122,13 @@ impl Exchange {
         let waiting = sole.then(|| progress.comparing().wait());
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         drop(waiting);
-        self.note_begun(&wanted)?;
+        self.note_begun(&wanted, (!ahead).then_some(&compare))?;
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
             progress.expect(sender.offer().size);
+            if resume.whole.is_none() {
+                let (path, _) = self.file(0)?;
+                self.batch.closing.note_begun(&self.batch.base.join(&path)?);
+            }
             let told = self.told.clone();
             let removed = |removed| told.removed(&WirePath::root(), removed);
             let outcome = send_content(mailbox, sender, &resume, &progress, removed)?;
@@ -153,11 +157,18 @@ impl Exchange {
         self.await_stored(mailbox)
     }
 
-    /// Notes that these files are about to be transferred. What has been sent ahead, and is there already, is not.
-    fn note_begun(&self, wanted: &HashSet<u32>) -> Result<(), TransferError> {
-        for (file, (path, _)) in (0..).zip(&self.files) {
+    /// Notes that these files are about to be transferred. What has been sent ahead, and is there already, is not, and
+    /// what is to be compared only if it turns out to be another file.
+    fn note_begun(
+        &self,
+        wanted: &HashSet<u32>,
+        compare: Option<&HashMap<u32, Digest>>,
+    ) -> Result<(), TransferError> {
+        for (file, (path, offer)) in (0..).zip(&self.files) {
             let theirs = self.batch.base.join(path)?;
-            if wanted.contains(&file) {
+            let is_compared = compare.is_some_and(|compare| compare.contains_key(&file))
+                || self.batch.checksum && offer.size > SMALL_FILE;
+            if wanted.contains(&file) && !is_compared {
                 self.batch.closing.note_begun(&theirs);
             } else {
                 self.batch.closing.forget_begun(&theirs);
@@ -197,7 +208,6 @@ impl Exchange {
 
     /// Sends all small files before anything is known of them.
     fn send_ahead(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
-        mailbox.hold_messages();
         let is_small = |file: &u32| {
             self.files.get(*file as usize).is_some_and(|(_, offer)| offer.size <= SMALL_FILE)
         };
@@ -333,7 +343,7 @@ impl Exchange {
             return Err(TransferError::Protocol(what));
         };
         let base = &self.batch.base;
-        self.batch.closing.note_refused(base, Some(directory.clone()))?;
+        self.batch.closing.note_refused(base.join(directory)?);
         if !self.failed.iter().any(|file| file.below(directory).is_some()) {
             let name = base.join(directory)?.as_str().to_owned();
             self.told.file(name, Err(TransferError::Remote(fail)));
@@ -375,6 +385,8 @@ impl Exchange {
         small: &[u32],
         compare: &HashMap<u32, Digest>,
     ) -> Result<(), TransferError> {
+        // Answers to what has been sent, and what makes way for it.
+        mailbox.hold_messages();
         let mut unreadable = Vec::new();
         let (files, origin, sent) = (&self.files, &self.batch.origin, &mut self.sent);
         let (base, closing) = (&self.batch.base, &self.batch.closing);
@@ -388,6 +400,9 @@ impl Exchange {
                 && let Ok(remote) = base.join(path)
             {
                 closing.note_state(&remote, listed, &content.offer);
+                if compare.get(&file).is_some_and(|theirs| *theirs != content.digest) {
+                    closing.note_begun(&remote);
+                }
             }
             (file, content, compare.get(&file).copied())
         });
@@ -428,6 +443,9 @@ impl Exchange {
             drop(waiting);
             match answer {
                 Message::Resume(resume) => {
+                    if resume.whole.is_none() {
+                        closing.note_begun(&remote);
+                    }
                     let removed = |removed| told.removed(&WirePath::root(), removed);
                     let outcome =
                         send_content(mailbox, &mut sender, &resume, &progress, removed)?;
@@ -461,9 +479,11 @@ impl Exchange {
             let noted = match &result {
                 Ok(outcome) if !outcome.kept => self.note_in_place(file),
                 Err(TransferError::Remote(_)) => self.file(file).and_then(|(path, _)| {
-                    let directory = path.split_last().map(|(directory, _)| directory);
+                    let (directory, _) = path.split_last().unwrap_or_default();
                     self.failed.push(path);
-                    self.batch.closing.note_refused(&self.batch.base, directory)
+                    let directory = self.batch.base.join(&directory)?;
+                    self.batch.closing.note_doubtful(directory);
+                    Ok(())
                 }),
                 _ => Ok(()),
             };
@@ -598,6 +618,7 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc;
 
     use super::super::options::TransferOptions;
@@ -606,31 +627,42 @@ mod tests {
     use crate::protocol::FailCode;
     use crate::quic::CONTENT_AHEAD;
 
-    /// Sends three files ahead, under this policy, to a server that answers once all have come and wants the first one
-    /// only. What became of them; `None` if nothing has come before an answer.
-    fn send_ahead(policy: Policy) -> Option<Vec<(String, Outcome)>> {
-        let directory = tempfile::tempdir().unwrap();
+    /// A batch of files of these names and this content, which it writes into `directory`.
+    fn batch_of(
+        names: &[String],
+        content: &[u8],
+        directory: &Path,
+        policy: Policy,
+        is_ahead: bool,
+    ) -> PutBatch {
         let (mut files, mut paths) = (Vec::new(), Vec::new());
-        for n in 0..3 {
-            let path = directory.path().join(format!("file{n}"));
-            std::fs::write(&path, "content").unwrap();
-            let name = WirePath::new(format!("file{n}")).unwrap();
+        for name in names {
+            let path = directory.join(name);
+            std::fs::write(&path, content).unwrap();
+            let name = WirePath::new(name).unwrap();
             files.push(FileEntry::new(name, FileSource::look_at(&path).unwrap()));
             paths.push(path);
         }
-        let options = TransferOptions::default();
-        let batch = PutBatch {
+        PutBatch {
             base: WirePath::root(),
             groups: vec![Group { files, ..Group::default() }],
             origin: Origin::Files(paths),
             checksum: false,
             policy: Arc::new(policy),
-            closing: Closing::new(&options, WirePath::root(), false, None),
+            closing: Closing::new(&TransferOptions::default(), WirePath::root(), false, None),
             name_within: None,
             is_brief: true,
-            is_ahead: true,
+            is_ahead,
             version: CONTENT_AHEAD,
-        };
+        }
+    }
+
+    /// Sends three files ahead, under this policy, to a server that answers once all have come and wants the first one
+    /// only. What became of them; `None` if nothing has come before an answer.
+    fn send_ahead(policy: Policy) -> Option<Vec<(String, Outcome)>> {
+        let directory = tempfile::tempdir().unwrap();
+        let names: Vec<_> = (0..3).map(|n| format!("file{n}")).collect();
+        let batch = batch_of(&names, b"content", directory.path(), policy, true);
         let (report, reports) = mpsc::channel();
         let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());
         let mailbox = Mailbox::answered_by(|message| match message {
@@ -668,6 +700,37 @@ mod tests {
         let equal: Vec<_> =
             told.iter().map(|(name, outcome)| (&name[..], outcome.equal)).collect();
         assert_eq!(equal, [("file0", false), ("file1", true), ("file2", true)]);
+    }
+
+    #[test]
+    fn what_makes_way_is_heard_while_files_are_still_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        // More than the queue to the server takes.
+        let names: Vec<_> = (0..12).map(|n| format!("file{n}")).collect();
+        let content = vec![7; 100_000];
+        let batch = batch_of(&names, &content, directory.path(), Policy::default(), false);
+        let (report, reports) = mpsc::channel();
+        let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());
+        let mut has_told = false;
+        let mailbox = Mailbox::answered_by(move |message| match message {
+            Message::PutMany { .. } => vec![wanted((0..12).collect())],
+            Message::Bundle(_) if !std::mem::replace(&mut has_told, true) => {
+                vec![Message::Removed { paths: vec!["file0".to_owned()], others: 0 }]
+            }
+            Message::EndOfBundles => vec![Message::Stored],
+            _ => Vec::new(),
+        });
+        (batch.into_job(&told).work)(&mailbox).unwrap();
+        drop(told);
+        let (mut removed, mut files) = (Vec::new(), 0);
+        for report in reports {
+            match report {
+                Report::Edited { name, .. } => removed.push(name),
+                Report::File { result, .. } => files += u32::from(result.is_ok()),
+                _ => panic!("something has failed"),
+            }
+        }
+        assert_eq!((removed, files), (vec!["file0".to_owned()], 12));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a source has, and what of a destination it therefore does not (`--delete`).
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -73,7 +74,9 @@ pub struct Extraneous {
     /// What of it has to be at the destination, and has not been found there under exactly its name.
     unseen: Names,
     /// What of that is not transferred: at the destination it may be a directory, which stays.
-    pub left_out: Names,
+    left_out: Names,
+    /// The last directory that was looked for there, and whether it, or one above it, is.
+    last_left_out: RefCell<Option<(WirePath, bool)>>,
     /// The directories that are transferred, and what is left out below each.
     pub filters: Vec<(WirePath, Filter)>,
     /// What kept files end with: they stay.
@@ -113,6 +116,12 @@ impl Extraneous {
         self.names.insert(path)
     }
 
+    /// Notes that the source has `path`, as it is printed, and does not transfer it.
+    pub fn leave_out(&mut self, path: &str) -> Result<(), TransferError> {
+        self.last_left_out.take();
+        self.left_out.insert(path)
+    }
+
     /// Notes that `path`, which the source has, has to be at the destination unless something fails.
     ///
     /// A file system may store a name otherwise than it is spelled: without dots at its end, in the upper or lower case of
@@ -145,7 +154,7 @@ impl Extraneous {
     }
 
     /// Whether the source has `path`, also as it is printed.
-    fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         self.names.has(path) || self.unseen.has(path)
     }
 
@@ -263,14 +272,30 @@ impl Extraneous {
 
     /// Whether something that the source has and does not transfer has the name of a directory on the way to `path`.
     fn is_left_out(&self, path: &WirePath) -> bool {
-        let mut next = Some(path.clone());
-        while let Some(path) = next {
-            if self.left_out.contains(&path) {
-                return true;
+        if self.left_out.0.is_empty() {
+            return false;
+        }
+        let parent = || path.split_last().map(|(parent, _)| parent);
+        self.left_out.contains(path)
+            || parent().is_some_and(|parent| self.lies_left_out(parent))
+    }
+
+    /// The same for what lies in this directory. Most that is asked for lies in the one before, or right below it.
+    fn lies_left_out(&self, directory: WirePath) -> bool {
+        let mut last = self.last_left_out.borrow_mut();
+        let (mut next, mut found) = (Some(directory.clone()), false);
+        while let Some(path) = next.filter(|_| !found) {
+            match &*last {
+                Some((known, is_left_out)) if *known == path => {
+                    found = *is_left_out;
+                    break;
+                }
+                _ => found = self.left_out.contains(&path),
             }
             next = path.split_last().map(|(parent, _)| parent);
         }
-        false
+        *last = Some((directory, found));
+        found
     }
 
     fn is_gone(&self, path: &WirePath, is_directory: bool) -> bool {
@@ -382,7 +407,7 @@ mod tests {
         let mut extraneous = Extraneous { filters, ..Extraneous::default() };
         extraneous.insert("in/.report.tack-part").unwrap();
         extraneous.insert("in/there").unwrap();
-        extraneous.left_out.insert("in/socket").unwrap();
+        extraneous.leave_out("in/socket").unwrap();
         let long = PartName::of(&"x".repeat(255));
         for (name, goes) in [
             ("in/.gone.tack-part", true),
@@ -441,7 +466,7 @@ mod tests {
         for name in ["left out", "made later"] {
             extraneous.insert(name).unwrap();
         }
-        extraneous.left_out.insert("left out").unwrap();
+        extraneous.leave_out("left out").unwrap();
         extraneous.note_stays("a\\nb");
         let listed = [group("", &["file"], &["link"]), group("directory", &[], &[])];
         extraneous.take(&WirePath::root(), &listed).unwrap();
@@ -450,6 +475,29 @@ mod tests {
         extraneous.take(&WirePath::root(), &[group("", &[], &[])]).unwrap();
         extraneous.note_stays("socket");
         assert_eq!(extraneous.unseen(), 0);
+    }
+
+    #[test]
+    fn what_lies_below_something_left_out_is_so_however_it_is_asked_for() {
+        let mut extraneous = Extraneous::default();
+        assert!(extraneous.may_go("a/b/c/d"));
+        extraneous.leave_out("a/b").unwrap();
+        for (name, goes) in [
+            ("a/b/c/d", false),
+            ("a/b/c/e", false),
+            ("a/b/c", false),
+            ("a/b", false),
+            ("a/c", true),
+            ("a/c/d", true),
+            ("a/b/x/y/z", false),
+            ("a", true),
+            ("b", true),
+        ] {
+            assert_eq!(extraneous.may_go(name), goes, "{name}");
+        }
+        assert!(extraneous.may_go("x/y/z"));
+        extraneous.leave_out("x").unwrap();
+        assert!(!extraneous.may_go("x/y/z"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::Mode;
+use rustix::fs::{Gid, Mode, Stat};
 use rustix::io::Errno;
 
 /// Write and search.
@@ -27,15 +27,17 @@ pub(super) fn change<T>(
     // There is nothing in it.
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..ATTEMPTS {
-        let mode = rustix::fs::fstat(directory)?.st_mode & 0o7777;
-        let opened = mode | OWNER;
+        let stat = rustix::fs::fstat(directory)?;
+        let (mode, opened) = (stat.st_mode & 0o7777, stat.st_mode & 0o7777 | OWNER);
         if mode == opened {
             // Another process may have opened it, and may close it again.
             made = make();
-        } else if rustix::fs::fchmod(directory, Mode::from_raw_mode(opened)).is_ok() {
+        } else if !loses_setgid(&stat)
+            && rustix::fs::fchmod(directory, Mode::from_raw_mode(opened)).is_ok()
+        {
             made = make();
             // Unless it has got other permissions meanwhile.
-            if rustix::fs::fstat(directory)?.st_mode & 0o7777 == opened {
+            if rustix::fs::fstat(directory)?.st_mode & 0o777 == opened & 0o777 {
                 rustix::fs::fchmod(directory, Mode::from_raw_mode(mode))?;
             }
         } else {
@@ -46,6 +48,24 @@ pub(super) fn change<T>(
         }
     }
     made
+}
+
+/// Whether a directory would lose its setgid bit with other permissions, which the system takes where the user is not in
+/// its group.
+pub(super) fn loses_setgid(directory: &Stat) -> bool {
+    use rustix::process::{getegid, geteuid, getgroups};
+    let group = Gid::from_raw(directory.st_gid);
+    directory.st_mode & 0o2000 != 0
+        && !geteuid().is_root()
+        && getegid() != group
+        && !getgroups().is_ok_and(|groups| groups.contains(&group))
+}
+
+/// Waits for the change that is being made in a closed directory, and lets no other one begin: to be called right before
+/// the process ends, which would leave the directory open in the middle of one.
+pub fn leave_directories_closed() {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::forget(alone);
 }
 
 fn is_denied<T>(made: &rustix::io::Result<T>) -> bool {

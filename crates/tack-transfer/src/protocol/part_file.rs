@@ -17,20 +17,14 @@ use super::disk::has_same_content;
 use super::edit::Edited;
 use super::make_way::{self, Goes, MadeWay};
 use super::owner_writes;
-use super::part_opening::{open_locked, still_named};
+use super::part_opening::{open_existing, open_or_create, still_named};
 use super::policy::Policy;
 use super::receiver::Store;
 use super::replace;
 use super::root::{Root, RootError, open_file};
-use super::sender::{Source, Stamp};
-use super::wire::{Mtime, Offer, Prefix, Resume, UNKNOWN_SIZE};
-use super::{
-    Basis, Comparing, Digest, FileSource, Hasher, SMALL_FILE, TransferError, WirePath,
-    WriteLimit,
-};
+use super::wire::{Mtime, Offer, UNKNOWN_SIZE};
+use super::{Comparing, Digest, Hasher, TransferError, WirePath, WriteLimit};
 
-/// How often to start over when the part is renamed away between opening and locking it.
-const LOCK_ATTEMPTS: usize = 8;
 /// So many zeros, aligned, are left out: what common file systems store.
 const HOLE: usize = 4096;
 
@@ -73,34 +67,25 @@ impl PartName {
 /// not leave an empty file behind.
 #[derive(Debug)]
 pub struct PartFile {
-    directory: Arc<OwnedFd>,
-    final_name: String,
-    part_name: String,
-    path: WirePath,
+    place: Place,
     file: File,
     length: u64,
     /// Zeros at its end have been left out, so that it is shorter as yet.
     ends_with_hole: bool,
     limit: Option<WriteLimit>,
-    policy: Arc<Policy>,
-    /// Where what it replaces is kept.
-    backup: Option<String>,
     made_way: MadeWay,
-    /// The file that has the final name, as it was when the sender was told its digest.
-    compared: Option<(Stamp, Digest)>,
 }
 
-/// Where a file goes and what is already there of it.
-#[derive(Debug)]
-pub struct Incoming<S> {
-    /// Where the content goes.
-    pub store: S,
-    /// What to tell the sender.
-    pub resume: Resume,
-    /// The state after the part's content.
-    pub hasher: Hasher,
-    /// The file that is to be replaced, if chunks of it may be used.
-    pub basis: Option<Basis>,
+/// Where a file goes, in a directory that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) directory: Arc<OwnedFd>,
+    pub(super) final_name: String,
+    part_name: String,
+    path: WirePath,
+    pub(super) policy: Arc<Policy>,
+    /// Where what it replaces is kept.
+    backup: Option<String>,
 }
 
 /// Whether there is neither a file at `path` nor a part of one.
@@ -114,52 +99,9 @@ pub fn is_absent(path: &Path) -> bool {
     })
 }
 
-impl Incoming<PartFile> {
-    /// Prepares to receive `size` bytes into `path`; creates missing directories. Reads what
-    /// is there to say how far it got.
-    pub fn open(
-        root: &Arc<Root>,
-        path: &WirePath,
-        size: u64,
-        write_limit: Option<u64>,
-        policy: &Arc<Policy>,
-    ) -> Result<Self, TransferError> {
-        Self::open_counted(root, path, size, write_limit, policy, &Comparing::default())
-    }
-
-    /// The same; `comparing` counts what is read.
-    pub fn open_counted(
-        root: &Arc<Root>,
-        path: &WirePath,
-        size: u64,
-        write_limit: Option<u64>,
-        policy: &Arc<Policy>,
-        comparing: &Comparing,
-    ) -> Result<Self, TransferError> {
-        let mut part = PartFile::open(root, path, policy)?;
-        part.set_write_limit(write_limit);
-        let mut hasher = Hasher::default();
-        let basis = part.basis().filter(|_| size > SMALL_FILE && !policy.whole_file);
-        let chunk_size = basis.as_ref().map(Basis::chunk_size);
-        let mut resume =
-            Resume { part: None, whole: part.whole(size, comparing)?, basis: chunk_size };
-        if (1..=size).contains(&part.length) {
-            part.hash(&mut hasher, comparing).map_err(TransferError::reading)?;
-            resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
-        }
-        Ok(Self { store: part, resume, hasher, basis })
-    }
-
-    /// The same; `made_way` hears what is removed for the file.
-    #[must_use]
-    pub fn with_made_way(self, made_way: MadeWay) -> Self {
-        Self { store: self.store.with_made_way(made_way), ..self }
-    }
-}
-
-impl PartFile {
-    /// Opens and locks the temporary file for `path`; creates it if there is none.
-    pub fn open(
+impl Place {
+    /// Where the file at `path` goes; creates missing directories. What stays there is an error.
+    pub(super) fn find(
         root: &Root,
         path: &WirePath,
         policy: &Arc<Policy>,
@@ -168,11 +110,11 @@ impl PartFile {
             let wanted = RootError::WrongKind(path.to_string(), "file name");
             return Err(wanted.into());
         };
-        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path, policy)
+        Self::find_in(root, &Arc::new(root.create_directory(&parent)?), name, path, policy)
     }
 
-    /// As [`open`](Self::open), with the directory that `path` lies in opened already.
-    pub(super) fn open_in(
+    /// The same, with the directory that `path` lies in opened already.
+    pub(super) fn find_in(
         root: &Root,
         directory: &Arc<OwnedFd>,
         name: &str,
@@ -187,62 +129,53 @@ impl PartFile {
             Some(suffix) => Some(replace::backup_name(root, directory, name, suffix)?),
             None => None,
         };
-        let part_name = PartName::of(name);
-        for _ in 0..LOCK_ATTEMPTS {
-            let opened = open_locked(directory, &part_name, policy.opens_directories)?;
-            let Some(file) = opened else { continue };
-            let length = file.metadata().map_err(TransferError::reading)?.len();
-            let (directory, final_name) = (Arc::clone(directory), name.to_owned());
-            let (limit, policy) = (None, Arc::clone(policy));
-            return Ok(Self {
-                directory,
-                final_name,
-                part_name,
-                path: path.clone(),
-                file,
-                length,
-                ends_with_hole: false,
-                limit,
-                policy,
-                backup,
-                made_way: MadeWay::default(),
-                compared: None,
-            });
-        }
-        Err(TransferError::Busy)
+        let (directory, final_name) = (Arc::clone(directory), name.to_owned());
+        let (part_name, path, policy) = (PartName::of(name), path.clone(), Arc::clone(policy));
+        Ok(Self { directory, final_name, part_name, path, policy, backup })
+    }
+}
+
+impl PartFile {
+    /// Opens and locks the temporary file for `path`; creates it if there is none.
+    #[cfg(test)]
+    pub(crate) fn open(
+        root: &Root,
+        path: &WirePath,
+        policy: &Arc<Policy>,
+    ) -> Result<Self, TransferError> {
+        Self::open_at(Place::find(root, path, policy)?)
     }
 
-    /// Digest of the file that has the final name, if it has `size` bytes.
-    fn whole(
+    /// Opens and locks the temporary file for a place; creates it if there is none.
+    pub(super) fn open_at(place: Place) -> Result<Self, TransferError> {
+        let Place { directory, part_name, policy, .. } = &place;
+        let file = open_or_create(directory, part_name, policy.opens_directories)?;
+        Self::new(file, place)
+    }
+
+    /// The same, if there is one already.
+    pub(super) fn open_existing(place: &Place) -> Result<Option<Self>, TransferError> {
+        let file = open_existing(&place.directory, &place.part_name)?;
+        file.map(|file| Self::new(file, place.clone())).transpose()
+    }
+
+    fn new(file: File, place: Place) -> Result<Self, TransferError> {
+        let length = file.metadata().map_err(TransferError::reading)?.len();
+        let (limit, made_way) = (None, MadeWay::default());
+        Ok(Self { place, file, length, ends_with_hole: false, limit, made_way })
+    }
+
+    /// Bytes that it has.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Takes in what it has.
+    pub(super) fn hash(
         &mut self,
-        size: u64,
+        hasher: &mut Hasher,
         comparing: &Comparing,
-    ) -> Result<Option<Digest>, TransferError> {
-        let Ok(file) = open_file(&self.directory, &self.final_name) else {
-            return Ok(None);
-        };
-        let mut source = FileSource(file);
-        let stamp = source.stamp().map_err(TransferError::reading)?;
-        if stamp.offer.size != size {
-            return Ok(None);
-        }
-        let mut hasher = Hasher::default();
-        let mut reader = comparing.reader(&mut source.0, size);
-        hasher.read(&mut reader, size).map_err(TransferError::reading)?;
-        drop(reader);
-        let digest = hasher.digest();
-        self.compared = Some((stamp, digest));
-        Ok(Some(digest))
-    }
-
-    /// The file that has the final name, if chunks of it are worth telling.
-    fn basis(&self) -> Option<Basis> {
-        let file = open_file(&self.directory, &self.final_name).ok()?;
-        let length = file.metadata().ok()?.len();
-        (length > SMALL_FILE).then(|| Basis::new(file, length))
-    }
-
-    fn hash(&mut self, hasher: &mut Hasher, comparing: &Comparing) -> io::Result<()> {
+    ) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         let mut reader = comparing.reader(&mut self.file, self.length);
         self.length = hasher.read(&mut reader, self.length)?;
@@ -250,7 +183,7 @@ impl PartFile {
     }
 
     fn unlink(&self) -> io::Result<()> {
-        let (directory, name) = (&self.directory, self.part_name.as_str());
+        let (directory, name) = (&self.place.directory, self.place.part_name.as_str());
         let remove = || rustix::fs::unlinkat(directory, name, AtFlags::empty());
         Ok(owner_writes::change(directory, remove)?)
     }
@@ -260,7 +193,7 @@ impl PartFile {
         if self.ends_with_hole {
             self.file.set_len(self.length)?;
         }
-        let mode = match replaced_by(&self.directory, &self.final_name) {
+        let mode = match replaced_by(&self.place.directory, &self.place.final_name) {
             Some(old) => self.take_over(&old, offer)?,
             None if self.takes_mode(offer) => offer.mode & 0o777,
             None => offer.mode & 0o777 & !creation_mask(),
@@ -272,24 +205,24 @@ impl PartFile {
 impl PartFile {
     /// Renames the temporary file; its content must be on disk.
     pub(super) fn take_final_name(&self) -> io::Result<()> {
-        if self.policy.make_way {
-            let (name, path) = (&self.final_name, self.path.as_str());
-            make_way::remove_directory(&self.directory, name, path, &self.made_way)?;
+        if self.place.policy.make_way {
+            let (name, path) = (&self.place.final_name, self.place.path.as_str());
+            make_way::remove_directory(&self.place.directory, name, path, &self.made_way)?;
         }
-        if let Some(kept) = &self.backup
+        if let Some(kept) = &self.place.backup
             && !self.is_in_place()
         {
-            replace::keep(&self.directory, &self.final_name, kept)?;
+            replace::keep(&self.place.directory, &self.place.final_name, kept)?;
         }
-        let dir = &self.directory;
-        let (from, to) = (self.part_name.as_str(), self.final_name.as_str());
+        let dir = &self.place.directory;
+        let (from, to) = (self.place.part_name.as_str(), self.place.final_name.as_str());
         Ok(owner_writes::change(dir, || rustix::fs::renameat(dir, from, dir, to))?)
     }
 
     /// Whether the file that has the final name has this content already: an earlier run of the same transfer may
     /// have brought it. To keep that would take the place of what was there before.
     fn is_in_place(&self) -> bool {
-        open_file(&self.directory, &self.final_name)
+        open_file(&self.place.directory, &self.place.final_name)
             .is_ok_and(|there| has_same_content(&there, &self.file).unwrap_or(false))
     }
 
@@ -309,7 +242,7 @@ impl PartFile {
 
     /// The directory that it lies in.
     pub(super) fn directory(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.directory)
+        Arc::clone(&self.place.directory)
     }
 
     /// The same; `made_way` hears what is removed for the file.
@@ -327,7 +260,7 @@ impl PartFile {
     /// Whether the file gets the permissions of `offer` as they are. What is sent from a pipe has none that could be
     /// preserved: those of its offer are the widest that a new file may have.
     fn takes_mode(&self, offer: &Offer) -> bool {
-        self.policy.preserve && offer.size != UNKNOWN_SIZE
+        self.place.policy.preserve && offer.size != UNKNOWN_SIZE
     }
 
     /// Gives the temporary file the owner of the file that it replaces, unless it gets the sender's, and says
@@ -336,7 +269,7 @@ impl PartFile {
         let old_mode = if self.takes_mode(offer) { 0o777 } else { self.old_mode(old) };
         let mode = offer.mode & old_mode & 0o777;
         let new = rustix::fs::fstat(&self.file)?;
-        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) || self.policy.owner {
+        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) || self.place.policy.owner {
             return Ok(mode);
         }
         let group = Some(Gid::from_raw(old.st_gid));
@@ -357,7 +290,7 @@ impl PartFile {
             return old.st_mode;
         }
         // Whoever may not read it may not know what its group may do.
-        let file = open_file(&self.directory, &self.final_name);
+        let file = open_file(&self.place.directory, &self.place.final_name);
         file.map_or(old.st_mode & !0o070, |file| acl::mode_of(&file, old.st_mode))
     }
 }
@@ -396,32 +329,17 @@ impl Store for PartFile {
         self.take_final_name()?;
         // The rename is on disk once the directory is. Should that fail, the file is in place
         // all the same, and whole.
-        if let Err(error) = rustix::fs::fsync(&self.directory) {
-            log::warn!("synchronising the directory of {} failed: {error}", self.final_name);
+        if let Err(error) = rustix::fs::fsync(&self.place.directory) {
+            log::warn!(
+                "synchronising the directory of {} failed: {error}",
+                self.place.final_name
+            );
         }
         Ok(())
     }
 
     fn discard(&mut self) -> io::Result<()> {
         self.cut(0)
-    }
-
-    fn keep_equal(&mut self, offer: &Offer) -> Result<(), TransferError> {
-        let mut source = FileSource(open_file(&self.directory, &self.final_name)?);
-        let now = source.stamp().map_err(TransferError::reading)?;
-        let Some((stamp, digest)) = self.compared else {
-            return Err(TransferError::BasisChanged);
-        };
-        if stamp != now {
-            // Its content, or its attributes alone: perhaps by another of its names.
-            let mut hasher = Hasher::default();
-            let length =
-                hasher.read(&mut source.0, offer.size + 1).map_err(TransferError::reading)?;
-            if length != offer.size || hasher.digest() != digest {
-                return Err(TransferError::BasisChanged);
-            }
-        }
-        keep_equal(&source.0, &self.policy, offer).map_err(TransferError::writing)
     }
 }
 
@@ -483,7 +401,9 @@ pub(super) fn is_held(directory: &OwnedFd, name: &str) -> bool {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if self.length == 0 && still_named(&self.directory, &self.part_name, &self.file) {
+        if self.length == 0
+            && still_named(&self.place.directory, &self.place.part_name, &self.file)
+        {
             // Nothing to resume from. Leaving the empty file behind would do no harm.
             let _ = self.unlink();
         }
@@ -613,7 +533,8 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, chown};
 
     use super::*;
-    use crate::protocol::Mtime;
+    use crate::protocol::wire::{Prefix, Resume};
+    use crate::protocol::{Incoming, Mtime};
 
     impl PartFile {
         /// Puts something in the place of the open file that can't be written to a disk: a pipe.
@@ -661,6 +582,7 @@ mod tests {
                 Incoming::open(&root, &path("file"), 9, None, &Arc::default()).unwrap();
             assert_eq!(incoming.resume, Resume::default(), "nothing is resumed");
             let mut part = incoming.store;
+            part.begin().unwrap();
             part.append(b"secret").unwrap();
             part.commit(&offer(6)).unwrap();
             let file = dir.path().join("file").metadata().unwrap();
@@ -793,6 +715,28 @@ mod tests {
         assert!(matches!(second, Err(TransferError::Busy)));
         drop(first);
         assert!(PartFile::open(&root, &path("file"), &Arc::default()).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_turns_out_to_be_there_gets_no_part() {
+        let (dir, root) = root();
+        std::fs::write(dir.path().join("file"), "same").unwrap();
+        let before = dir.path().metadata().unwrap();
+        let open = || Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap();
+        let mut incoming = open();
+        incoming.store.discard().unwrap();
+        incoming.store.keep_equal(&offer(4)).unwrap();
+        drop(incoming);
+        let after = dir.path().metadata().unwrap();
+        assert_eq!(
+            (before.mtime(), before.mtime_nsec()),
+            (after.mtime(), after.mtime_nsec()),
+            "nothing was made in the directory"
+        );
+        // Two may find out so, and one receives.
+        let (mut first, mut second) = (open().store, open().store);
+        first.begin().unwrap();
+        assert!(matches!(second.begin(), Err(TransferError::Busy)));
     }
 
     #[test]

@@ -11,36 +11,104 @@ use super::TransferError;
 use super::owner_writes;
 use super::root::RootError;
 
-/// Opens and locks `part_name`. `None` if it has to be tried again: it was renamed or removed before it was locked,
-/// because the transfer that held it has just ended; or it was not this user's alone, and has been removed. Whoever
-/// owns a file, or has another name for it, could read and change what is received into it. The directory may be
-/// opened to its owner where it `opens`.
-pub(super) fn open_locked(
+/// How often to start over when the part is renamed away between opening and locking it.
+const LOCK_ATTEMPTS: usize = 8;
+
+/// What has come of an attempt to open a part.
+enum Opened {
+    Part(File),
+    Missing,
+    /// It was renamed or removed before it was locked, because the transfer that held it has just ended; or it was not this
+    /// user's alone, and has been removed.
+    Gone,
+}
+
+/// Opens and locks `part_name`, if there is one. Whoever owns a file, or has another name for it, could read and change
+/// what is received into it: such a one is removed.
+pub(super) fn open_existing(
+    directory: &OwnedFd,
+    part_name: &str,
+) -> Result<Option<File>, TransferError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match try_open(directory, part_name)? {
+            Opened::Part(file) => return Ok(Some(file)),
+            Opened::Missing => return Ok(None),
+            Opened::Gone => {}
+        }
+    }
+    Err(TransferError::Busy)
+}
+
+/// The same; creates it if there is none. The directory may be opened to its owner where it `opens`.
+pub(super) fn open_or_create(
     directory: &OwnedFd,
     part_name: &str,
     opens: bool,
-) -> Result<Option<File>, TransferError> {
-    let opened = open_or_create(directory, part_name, opens)?;
-    let Some((file, is_new)) = opened else { return Ok(None) };
+) -> Result<File, TransferError> {
+    let create = || open(directory, part_name, OFlags::CREATE | OFlags::EXCL);
+    for _ in 0..LOCK_ATTEMPTS {
+        let created = if opens { owner_writes::change(directory, create) } else { create() };
+        let opened = match created {
+            // Some file systems give what is created to somebody else.
+            Ok(file) => take(directory, part_name, File::from(file), true)?,
+            Err(Errno::EXIST) => try_open(directory, part_name)?,
+            Err(error) => return Err(TransferError::writing(error.into())),
+        };
+        if let Opened::Part(file) = opened {
+            return Ok(file);
+        }
+    }
+    Err(TransferError::Busy)
+}
+
+fn open(directory: &OwnedFd, part_name: &str, more: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, part_name, flags | more, Mode::from_raw_mode(0o600))
+}
+
+fn try_open(directory: &OwnedFd, part_name: &str) -> Result<Opened, TransferError> {
+    let opened = match open(directory, part_name, OFlags::empty()) {
+        Err(Errno::ACCESS) => match open_to_owner(directory, part_name)? {
+            // Another one may have its name by now.
+            Some(number) => open(directory, part_name, OFlags::empty()).and_then(|file| {
+                let is_same = device_and_number(&rustix::fs::fstat(&file)?) == number;
+                if is_same { Ok(file) } else { Err(Errno::NOENT) }
+            }),
+            None => return Ok(Opened::Gone),
+        },
+        opened => opened,
+    };
+    match opened {
+        Ok(file) => take(directory, part_name, File::from(file), false),
+        Err(Errno::NOENT) => Ok(Opened::Missing),
+        Err(error) => Err(TransferError::writing(error.into())),
+    }
+}
+
+/// Locks a part, and makes sure that it is this user's alone.
+fn take(
+    directory: &OwnedFd,
+    part_name: &str,
+    file: File,
+    is_new: bool,
+) -> Result<Opened, TransferError> {
     let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
     }
-    let file = File::from(file);
     if !lock(directory, part_name, &file)? {
-        return Ok(None);
+        return Ok(Opened::Gone);
     }
-    // Some file systems give what is created to somebody else.
     if !is_own(&stat) && !is_new {
         let remove = || rustix::fs::unlinkat(directory, part_name, AtFlags::empty());
         owner_writes::change(directory, remove)
             .map_err(|e| TransferError::writing(e.into()))?;
-        return Ok(None);
+        return Ok(Opened::Gone);
     }
     // Only its owner may read it until it has the final mode.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
         .map_err(|e| TransferError::writing(e.into()))?;
-    Ok(Some(file))
+    Ok(Opened::Part(file))
 }
 
 /// Locks a part against other transfers. Not so if it is no part any more: the transfer that held the lock may have given
@@ -49,40 +117,6 @@ fn lock(directory: &OwnedFd, part_name: &str, file: &File) -> Result<bool, Trans
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(still_named(directory, part_name, file)),
         Err(Errno::WOULDBLOCK) => Err(TransferError::Busy),
-        Err(error) => Err(TransferError::writing(error.into())),
-    }
-}
-
-/// Opens `part_name`, and says whether it is new. `None` if it has gone, or come up, meanwhile.
-fn open_or_create(
-    directory: &OwnedFd,
-    part_name: &str,
-    opens: bool,
-) -> Result<Option<(OwnedFd, bool)>, TransferError> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open =
-        |flags| rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600));
-    let create = || open(flags | OFlags::CREATE | OFlags::EXCL);
-    let created = if opens { owner_writes::change(directory, create) } else { create() };
-    match created {
-        Ok(file) => return Ok(Some((file, true))),
-        Err(Errno::EXIST) => {}
-        Err(error) => return Err(TransferError::writing(error.into())),
-    }
-    let opened = match open(flags) {
-        Err(Errno::ACCESS) => match open_to_owner(directory, part_name)? {
-            // Another one may have its name by now.
-            Some(number) => open(flags).and_then(|file| {
-                let is_same = device_and_number(&rustix::fs::fstat(&file)?) == number;
-                if is_same { Ok(file) } else { Err(Errno::NOENT) }
-            }),
-            None => return Ok(None),
-        },
-        opened => opened,
-    };
-    match opened {
-        Ok(file) => Ok(Some((file, false))),
-        Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(TransferError::writing(error.into())),
     }
 }

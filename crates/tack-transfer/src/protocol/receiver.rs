@@ -8,6 +8,10 @@ use super::{Basis, Digest, Hasher, TransferError};
 
 /// Where the content goes until it is verified.
 pub trait Store {
+    /// Gets ready for content.
+    fn begin(&mut self) -> Result<(), TransferError> {
+        Ok(())
+    }
     /// Appends to what is there.
     fn append(&mut self, data: &[u8]) -> io::Result<()>;
     /// Appends so many zeros.
@@ -167,6 +171,7 @@ impl<S: Store> Receiver<S> {
                 "the sender starts at byte {offset}, which was not offered"
             )));
         }
+        self.store.begin()?;
         if offset == 0 {
             self.hasher = Hasher::default();
             self.store.cut(0).map_err(TransferError::writing)?;

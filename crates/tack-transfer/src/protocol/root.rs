@@ -97,6 +97,11 @@ impl Root {
         Ok(Self { directory, path: path.to_owned(), hidden: Vec::new(), only: Vec::new() })
     }
 
+    /// The path that it was opened at.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes sure that the directory is still what its path leads to. It may have been moved away, or something mounted
     /// over it, and nobody would find what goes into it.
     pub fn check_path(&self) -> Result<(), RootError> {
@@ -264,7 +269,7 @@ impl Root {
                 Err(_) => break,
             }
         }
-        let may_open = policy.opens_directories && is_own(&directory);
+        let may_open = policy.opens_directories && may_open(&directory);
         if may_open { Ok(()) } else { Ok(check_access(&directory, ".")?) }
     }
 
@@ -397,9 +402,11 @@ fn check_access(directory: &impl AsFd, path: impl rustix::path::Arg) -> io::Resu
     Ok(rustix::fs::accessat(directory, path, access, AtFlags::EACCESS)?)
 }
 
-fn is_own(directory: &OwnedFd) -> bool {
-    let owner = rustix::fs::fstat(directory).map(|stat| stat.st_uid);
-    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+/// Whether a directory that is closed to its owner can be opened for a change.
+fn may_open(directory: &OwnedFd) -> bool {
+    rustix::fs::fstat(directory).is_ok_and(|stat| {
+        stat.st_uid == rustix::process::geteuid().as_raw() && !owner_writes::loses_setgid(&stat)
+    })
 }
 
 /// Opens the regular file `name` of `directory` for reading, without following a link and

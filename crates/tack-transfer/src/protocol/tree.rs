@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use super::disk::is_same_time;
 use super::inodes::{Inodes, separate};
 use super::make_way::MadeWay;
-use super::part_file::{PartFile, keep_equal, may_chown_to};
+use super::part_file::{PartFile, Place, keep_equal, may_chown_to};
 use super::policy::Policy;
 use super::replace::{entry_at, kind_of};
 use super::root::{OPENED, Root, RootError, open_file};
@@ -84,8 +84,8 @@ impl Tree {
         // What is named, and not transferred, has none.
         let Some(mode) = modes.last().copied() else { return Ok(()) };
         if self.policy.preserve {
-            let owner = if self.policy.opens_directories { OPENED } else { OWNER };
-            keep_out_others(&opened, mode, owner).map_err(TransferError::writing)?;
+            let opens = self.policy.opens_directories;
+            keep_out_others(&opened, mode, opens).map_err(TransferError::writing)?;
         } else if self.policy.opens_directories && !directory.is_root() {
             // What is named has the permissions that its owner has given it.
             close_to_owner(&opened, mode).map_err(TransferError::writing)?;
@@ -122,7 +122,10 @@ impl Tree {
             return Ok(compared(&directory, &name, offer));
         }
         if !is_same_time(&stat, offer.modified) {
-            return Ok(Standing::Wanted);
+            // What is named may lie in a directory that takes nothing new, and need nothing of it.
+            let is_named = !self.policy.opens_directories;
+            let compared = is_named.then(|| compared(&directory, &name, offer));
+            return Ok(compared.unwrap_or(Standing::Wanted));
         }
         Ok(self.with_mode(&directory, &name, &stat, offer))
     }
@@ -173,7 +176,8 @@ impl Tree {
     pub fn part(&mut self, path: &WirePath) -> Result<PartFile, TransferError> {
         use super::Store;
         let (directory, name, path) = self.place(path)?;
-        let mut part = PartFile::open_in(&self.root, &directory, &name, &path, &self.policy)?;
+        let place = Place::find_in(&self.root, &directory, &name, &path, &self.policy)?;
+        let mut part = PartFile::open_at(place)?;
         part.cut(0).map_err(TransferError::writing)?;
         part.set_write_limit(self.write_limit);
         Ok(part.with_made_way(self.made_way.clone()))
@@ -242,13 +246,15 @@ fn compared(directory: &OwnedFd, name: &str, offer: &Offer) -> Standing {
 const OWNER: u32 = 0o300;
 
 /// Keeps those out of a directory for whom the sender's is closed, before there is anything in it that they may not
-/// see; and gives its `owner`, whom an earlier transfer may have closed it to, what it takes to fill it. Its permissions
-/// are set again behind the last file. Another user's directory stays as it is.
-fn keep_out_others(directory: &OwnedFd, sent: u32, owner: u32) -> io::Result<()> {
+/// see; and gives its owner, whom an earlier transfer may have closed it to, what it takes to fill it. If it is opened
+/// for each change (`opens`), it is closed to its owner as the sender's is. Its permissions are set again behind the last
+/// file. Another user's directory stays as it is.
+fn keep_out_others(directory: &OwnedFd, sent: u32, opens: bool) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;
     let mode = stat.st_mode & 0o7777;
+    let (closed, owner) = if opens { (0o277, OPENED) } else { (0o077, OWNER) };
     // Where the sender's is open, so is this, and need not be opened for each file.
-    let wanted = mode & (sent | !0o077) | owner | sent & OWNER;
+    let wanted = mode & (sent | !closed) | owner | sent & OWNER;
     if wanted != mode && may_chown_to(stat.st_uid) {
         rustix::fs::fchmod(directory, Mode::from_raw_mode(wanted))?;
     }
@@ -305,6 +311,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), false);
+        // What is named is compared, whatever its time says.
+        let named = tree.standing(&path("file"), &offer(4, 1001), None).unwrap();
+        assert_eq!(named, Standing::Compare(Digest::of(b"same")));
+        let within = Policy { opens_directories: true, ..Policy::default() };
+        tree = tree.with_policy(Arc::new(within));
         let mut standing =
             |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None).unwrap();
         assert_eq!(standing(4, 1001), Standing::Wanted);
@@ -364,10 +375,12 @@ mod tests {
     fn a_directory_that_is_there_is_closed_before_anything_comes_into_it() {
         let dir = tempfile::tempdir().unwrap();
         let closed = dir.path().join("closed");
-        for (preserve, mode) in [(false, 0o775), (true, 0o750)] {
+        for (preserve, opens_directories, mode) in
+            [(false, false, 0o775), (true, false, 0o750), (true, true, 0o550)]
+        {
             std::fs::create_dir_all(&closed).unwrap();
             std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o775)).unwrap();
-            let policy = Policy { preserve, ..Policy::default() };
+            let policy = Policy { preserve, opens_directories, ..Policy::default() };
             let mut tree = tree(dir.path(), false).with_policy(Arc::new(policy));
             tree.create(&path("closed"), &[0o700, 0o050]).unwrap();
             assert_eq!(mode_of(&closed), mode, "and its owner can fill it");

@@ -91,7 +91,7 @@ pub fn receive_bundles(
     expected: Vec<Expected>,
     progress: &Progress,
     results: &mut Results,
-    told: impl FnMut(),
+    told: impl FnMut() -> Result<(), TransferError>,
 ) -> Result<(), TransferError> {
     let (done, committed) = mpsc::channel();
     let waiting = expected.into_iter().map(|expected| (expected.file, expected)).collect();
@@ -136,12 +136,12 @@ impl Receiving<'_> {
         mailbox: &Mailbox,
         progress: &Progress,
         results: &mut Results,
-        mut told: impl FnMut(),
+        mut told: impl FnMut() -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::Bundle(bytes) => {
-                    told();
+                    told()?;
                     for record in Records::new(&bytes) {
                         let record = record?;
                         let expected = self.expected(record.file)?;
@@ -280,7 +280,7 @@ mod tests {
         stream.inbox = None;
         let (progress, mut results) = (Progress::default(), Results::new());
         let expected = expected.collect();
-        let told = || {};
+        let told = || Ok(());
         let ended = receive_bundles(
             &mailbox,
             &mut tree,

@@ -42,21 +42,23 @@ pub(super) struct EarlyTeller<'a> {
 }
 
 impl<'a> EarlyTeller<'a> {
+    /// The client goes on sending: what comes of it waits.
     pub(super) fn new(mailbox: &'a Mailbox, made_way: &'a MadeWay) -> Self {
+        mailbox.hold_messages();
         Self { mailbox, made_way, left: EARLY }
     }
 
-    pub(super) fn tell(&mut self) {
+    pub(super) fn tell(&mut self) -> Result<(), TransferError> {
         let left = &mut self.left;
         let paths = self.made_way.take_some(|path| {
             let rest = left.checked_sub(json_len(&path) + 1);
             *left = rest.unwrap_or_default();
             rest.is_some()
         });
-        if !paths.is_empty() {
-            // Fails only if the client is gone. What it has sent is taken all the same.
-            let _ = self.mailbox.send(Message::Removed { paths, others: 0 });
+        if paths.is_empty() {
+            return Ok(());
         }
+        self.mailbox.send(Message::Removed { paths, others: 0 })
     }
 }
 

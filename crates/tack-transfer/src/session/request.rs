@@ -16,7 +16,7 @@ use crate::protocol::{
     RESERVED, Resume, Root, SmallFile, TransferError, Tree, Walk, WalkItem, Want, WantGroup,
     Wanted, WirePath,
 };
-use crate::quic::{BACKSLASHES, HOLES, TELLS_REMOVED};
+use crate::quic::{BACKSLASHES, HOLES, TELLS_EARLY, TELLS_REMOVED};
 
 /// What all workers of a server share.
 pub(super) struct Service {
@@ -364,13 +364,9 @@ impl Service {
         let answered = if is_over {
             Ok(())
         } else {
-            let mut early = EarlyTeller::new(mailbox, &made_way);
-            let tells = life.version() >= TELLS_REMOVED;
-            let tell = || {
-                if tells {
-                    early.tell();
-                }
-            };
+            let mut early =
+                (life.version() >= TELLS_EARLY).then(|| EarlyTeller::new(mailbox, &made_way));
+            let tell = || early.as_mut().map_or(Ok(()), EarlyTeller::tell);
             let received = self.receive(mailbox, &mut tree, expected, &mut results, tell);
             received.and_then(|()| {
                 tell_removed_to(life, mailbox, &made_way)?;
@@ -399,7 +395,7 @@ impl Service {
         tree: &mut Tree,
         expected: Vec<Expected>,
         results: &mut Results,
-        tell: impl FnMut(),
+        tell: impl FnMut() -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         let known: HashSet<u32> = results.keys().copied().collect();
         let (commit, progress) = (&self.commit, Progress::default());

@@ -13,7 +13,7 @@ use crate::protocol::{
     Bundle, Content, Digest, EntryKind, Fail, FailCode, FileEntry, Group, GroupCommit, Hasher,
     Message, Mtime, Offer, Policy, Record, Resume, Root, WirePath,
 };
-use crate::quic::{HOLES, VERSIONS};
+use crate::quic::{HOLES, TELLS_EARLY, VERSIONS};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -141,36 +141,72 @@ fn what_makes_way_for_directories_is_told_before_any_content_is_asked_for() {
     assert_eq!(files, [0]);
 }
 
-#[test]
-fn what_makes_way_for_a_file_is_told_while_others_are_still_to_come() {
-    let served = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(served.path().join("one/inside")).unwrap();
-    let files = ["one", "two"].map(|name| FileEntry::new(path(name), offer(b"content")));
+/// The content of a file of [`begin_with_one_in_the_way`].
+fn bundle(file: u32) -> Message {
+    let (offer, digest, bytes) = (offer(b"content"), Digest::of(b"content"), b"content");
+    let mut bundle = Bundle::default();
+    bundle.push(&Record { file, content: Some(Content { offer, digest, bytes }) });
+    bundle.take().unwrap()
+}
+
+/// Offers files of these names, for the first of which a directory makes way, until they are wanted.
+fn begin_with_one_in_the_way(served: &Path, names: &[&str], version: usize) -> Request {
+    std::fs::create_dir_all(served.join(names[0]).join("inside")).unwrap();
+    let files: Vec<_> =
+        names.iter().map(|name| FileEntry::new(path(name), offer(b"content"))).collect();
     let mut message = put_many(b"", false, None);
     if let Message::PutMany { groups, policy, .. } = &mut message {
-        *groups = vec![Group { files: files.into(), ..Group::default() }];
+        *groups = vec![Group { files, ..Group::default() }];
         policy.make_way = true;
     }
-    let mut request = Request::begin(served.path(), message);
+    let mut request = Request::of_version(served, message, version);
     let Message::Wanted { files, .. } = request.hear() else { panic!() };
-    assert_eq!(files, [0, 1]);
-    let bundle = |file| {
-        let (offer, digest, bytes) = (offer(b"content"), Digest::of(b"content"), b"content");
-        let mut bundle = Bundle::default();
-        bundle.push(&Record { file, content: Some(Content { offer, digest, bytes }) });
-        bundle.take().unwrap()
-    };
-    request.say(bundle(0));
+    assert_eq!(files.len(), names.len());
+    request
+}
+
+/// Waits until a file is in place.
+fn wait_for(file: &Path) {
     let deadline = std::time::Instant::now() + PATIENCE;
-    while !served.path().join("one").is_file() {
+    while !file.is_file() {
         assert!(std::time::Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+#[test]
+fn what_makes_way_for_a_file_is_told_while_others_are_still_to_come() {
+    let served = tempfile::tempdir().unwrap();
+    let mut request =
+        begin_with_one_in_the_way(served.path(), &["one", "two"], *VERSIONS.end());
+    request.say(bundle(0));
+    wait_for(&served.path().join("one"));
     request.say(bundle(1));
     let Message::Removed { paths, others: 0 } = request.hear() else { panic!() };
     assert_eq!(paths, ["one/inside", "one"]);
     request.say(Message::EndOfBundles);
     assert_eq!(request.hear(), Message::Stored);
+}
+
+#[test]
+fn files_that_wait_while_it_is_told_what_makes_way_are_all_taken() {
+    for version in [TELLS_EARLY - 1, TELLS_EARLY] {
+        let served = tempfile::tempdir().unwrap();
+        let names = ["one", "two", "three", "four"];
+        let mut request = begin_with_one_in_the_way(served.path(), &names, version);
+        request.say(bundle(0));
+        wait_for(&served.path().join("one"));
+        for file in 1..4 {
+            request.say(bundle(file));
+        }
+        request.say(Message::EndOfBundles);
+        let Message::Removed { paths, others: 0 } = request.hear() else { panic!() };
+        assert_eq!(paths, ["one/inside", "one"]);
+        assert_eq!(request.hear(), Message::Stored);
+        for name in names {
+            assert_eq!(std::fs::read(served.path().join(name)).unwrap(), b"content");
+        }
+    }
 }
 
 #[test]
