@@ -305,6 +305,13 @@ impl FrameSender {
         (self.waiting.len(), self.waiting_bytes)
     }
 
+    /// Bytes of these frames that the stack has not taken: what an encoder's rate control adds to
+    /// [`MediaStats::backlog`](tacklib::MediaStats::backlog), which counts those that it has.
+    pub fn unwritten(&self) -> u64 {
+        let written = |frame: &Waiting| frame.begun.map_or(0, |(_, written)| written);
+        self.waiting.iter().map(|frame| (frame.bytes.len() - written(frame)) as u64).sum()
+    }
+
     /// Frames that were dropped before the stack had taken any of them: they have no stream, and the receiver hears of
     /// none. Of each other frame it gets all, or the reset.
     pub fn never_begun(&self) -> u64 {

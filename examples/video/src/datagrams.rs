@@ -209,6 +209,12 @@ impl DatagramSender {
         self.waiting.len()
     }
 
+    /// Bytes of these frames that the stack has not taken.
+    pub fn unwritten(&self) -> u64 {
+        let parts = self.waiting.iter().flat_map(|frame| &frame.parts);
+        parts.map(|part| part.len() as u64).sum()
+    }
+
     /// DATAGRAMs that the stack has taken.
     pub fn sent(&self) -> u64 {
         self.sent

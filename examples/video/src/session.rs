@@ -166,7 +166,9 @@ impl Session {
 
     /// Sends what is due. To be called when the connection has something new, and at [`Session::next_at`].
     pub fn run(&mut self, connection: &mut Connection, now: Instant) -> Result<(), SendError> {
-        self.control.update(now, &tack_media::path_stats(connection));
+        let mut stats = tack_media::path_stats(connection);
+        stats.backlog += self.sink.unwritten();
+        self.control.update(now, &stats);
         self.sink.flush(connection, now)?;
         self.send_due(connection, now)?;
         self.follow_events(now);
