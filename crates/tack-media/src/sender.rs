@@ -24,7 +24,7 @@ const MOST_EVENTS: usize = 4096;
 /// can only be reset, and what it has sent by then is wasted.
 const READY: Duration = Duration::from_millis(10);
 
-/// The application error code of RESET_STREAM for a frame that the sender drops.
+/// The application error code of RESET_STREAM for a frame that the sender drops, if no other is set.
 const DROPPED: u64 = 2;
 
 /// How long behind its deadline a stream is remembered that is not delivered: some round trips. It is reset at its
@@ -65,6 +65,11 @@ pub enum SenderEvent {
     },
     /// A stream that is not a frame's was reset at its deadline: the application's.
     OtherExpired {
+        /// The stream.
+        stream_id: u64,
+    },
+    /// The receiver has stopped a stream that is not a frame's: the application's.
+    OtherStopped {
         /// The stream.
         stream_id: u64,
     },
@@ -122,6 +127,11 @@ pub struct FrameSender {
     next_number: u64,
     /// Counted from 0: stream IDs follow from it (RFC 9000 section 2.1).
     next_stream: u64,
+    /// The stack has opened that stream, and taken nothing for it yet.
+    is_next_open: bool,
+    drop_error: u64,
+    /// What failed when a frame was taken, until it is told.
+    failed: Option<quiche::Error>,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
     taken: TakenFrames,
@@ -149,6 +159,9 @@ impl FrameSender {
             preamble: Vec::new(),
             next_number: 0,
             next_stream: first,
+            is_next_open: false,
+            drop_error: DROPPED,
+            failed: None,
             waiting: Vec::new(),
             waiting_bytes: 0,
             taken: TakenFrames::default(),
@@ -168,8 +181,14 @@ impl FrameSender {
         self.preamble = preamble.to_vec();
     }
 
+    /// Sets the application error code of RESET_STREAM for frames that the sender drops; 2 if it is not set. Those that
+    /// the connection resets at their deadline have [`TackConfig::deadline_error`](tacklib::TackConfig::deadline_error).
+    pub fn set_drop_error(&mut self, code: u64) {
+        self.drop_error = code;
+    }
+
     /// Takes a frame, and writes what the connection takes of it now. Its number; what is not delivered is told
-    /// by [`FrameSender::poll_event`].
+    /// by [`FrameSender::poll_event`]. If the connection fails at that, the next [`FrameSender::flush`] tells.
     ///
     /// Fails with [`SendError::Full`] while too many frames wait: a receiver would not hear of one that is dropped then,
     /// and of frames that live for days would wait for it as long.
@@ -183,6 +202,9 @@ impl FrameSender {
         let payload = payload.as_ref();
         if payload.len() > MAX_PAYLOAD {
             return Err(SendError::TooLong(payload.len()));
+        }
+        if connection.is_closed() || connection.is_draining() {
+            return Err(SendError::Closed);
         }
         if let Some(on) = frame.depends_on.filter(|on| *on >= self.next_number) {
             return Err(SendError::UnknownDependency(on));
@@ -200,7 +222,10 @@ impl FrameSender {
         let frame = self.encode(number, &frame, payload);
         self.waiting_bytes += frame.bytes.len();
         self.waiting.push(frame);
-        self.flush(connection, now)?;
+        if let Err(SendError::Connection(error)) = self.flush(connection, now) {
+            // The frame has its number, and others may depend on it.
+            self.failed = Some(error);
+        }
         Ok(number)
     }
 
@@ -244,6 +269,10 @@ impl FrameSender {
         if connection.is_closed() || connection.is_draining() {
             return Err(SendError::Closed);
         }
+        if let Some(error) = self.failed.take() {
+            return Err(SendError::Connection(error));
+        }
+        self.follow_stopped(connection);
         self.follow_expired(connection);
         self.drop_late(connection, now);
         // The most urgent first, and of these the oldest: numbers ascend.
@@ -318,6 +347,20 @@ impl FrameSender {
         self.never_begun
     }
 
+    /// Streams that the receiver has stopped. Of frames that the stack has not taken whole the next write tells it.
+    fn follow_stopped<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
+        while let Some(stream_id) = connection.stream_stopped_next() {
+            let is_begun = |frame: &Waiting| frame.begun.is_some_and(|(id, _)| id == stream_id);
+            if let Some(taken) = self.taken.remove(stream_id) {
+                // It fails if the stream is over: then it has no deadline.
+                let _ = connection.set_stream_deadline(stream_id, None);
+                self.drop_frame(taken.number, DropCause::Refused);
+            } else if !self.waiting.iter().any(is_begun) {
+                self.tell(SenderEvent::OtherStopped { stream_id });
+            }
+        }
+    }
+
     /// Streams that were reset at their deadlines.
     fn follow_expired<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
         while let Some(stream_id) = connection.stream_expired_next() {
@@ -390,7 +433,7 @@ impl FrameSender {
         for stream_id in reset {
             // It fails if the stream is over: then there is nothing to reset.
             let _ = connection.set_stream_deadline(stream_id, None);
-            let _ = connection.stream_shutdown(stream_id, Shutdown::Write, DROPPED);
+            let _ = connection.stream_shutdown(stream_id, Shutdown::Write, self.drop_error);
         }
     }
 
@@ -423,12 +466,19 @@ impl FrameSender {
         }
         let (stream_id, written) = match frame.begun {
             Some(begun) => begun,
-            None if connection.peer_streams_left_uni() == 0 => return Ok(Written::NoStream),
+            None if !self.is_next_open && connection.peer_streams_left_uni() == 0 => {
+                return Ok(Written::NoStream);
+            }
             None => (self.next_stream * 4 + if connection.is_server() { 3 } else { 2 }, 0),
         };
         if frame.begun.is_none() {
             // Not incremental: streams that take turns are all late together.
-            connection.stream_priority(stream_id, frame.urgency, false)?;
+            match connection.stream_priority(stream_id, frame.urgency, false) {
+                Ok(()) => self.is_next_open = true,
+                // The application's own streams come first, and not all of them are granted yet.
+                Err(quiche::Error::StreamLimit) => return Ok(Written::NoStream),
+                Err(error) => return Err(error),
+            }
         }
         let taken = match connection.stream_send(stream_id, &frame.bytes[written..], true) {
             Ok(taken) => taken,
@@ -447,6 +497,7 @@ impl FrameSender {
                 return Ok(Written::Part);
             }
             self.next_stream += 1;
+            self.is_next_open = false;
             connection.set_stream_deadline(stream_id, Some(frame.deadline))?;
         }
         if taken > 0 {
