@@ -61,6 +61,7 @@ mod quiet;
 mod rate_control;
 mod receiver;
 mod sender;
+mod stalls;
 mod taken_frames;
 
 pub use encoder_control::EncoderControl;

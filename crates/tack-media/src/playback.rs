@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::frame::FrameHeader;
 use crate::jitter_buffer::{Due, JitterBuffer};
 use crate::receiver::ReceiverEvent;
+use crate::stalls::Stalls;
 
 /// Counts what is played.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct Playback {
     broken: u64,
     lost: u64,
     late: u64,
+    stalls: Stalls,
 }
 
 /// What was played.
@@ -36,7 +38,8 @@ pub struct Playback {
 pub struct PlaybackReport {
     /// From the beginning to the first frame that was shown as it was meant to be.
     pub startup: Option<Duration>,
-    /// For how long playback stood still.
+    /// For how long playback stood still: until what was missing had come or was given up, or, with
+    /// [`Missing::Skip`](crate::Missing::Skip), until the next picture was shown, where it was by more than 150 ms.
     pub stood: Duration,
     /// That over the time since the first frame: 0 to 1.
     pub rebuffering_ratio: f64,
@@ -50,7 +53,9 @@ pub struct PlaybackReport {
     pub lost: u64,
     /// Frames that were never shown because more had come than the buffer holds.
     pub overflow: u64,
-    /// How often the sender's clock has jumped by seconds.
+    /// Frames that were never shown because no key frame had come before them.
+    pub before_start: u64,
+    /// How often the sender's clock has jumped by seconds, or the viewer has taken no frames for seconds.
     pub clock_jumps: u64,
     /// Median time from capture to arrival, above that of the fastest of the 8,192 frames before or so, since clocks
     /// drift apart; of the last 216,000 frames, which is an hour of sixty a second.
@@ -83,6 +88,7 @@ impl Playback {
             broken: 0,
             lost: 0,
             late: 0,
+            stalls: Stalls::default(),
         }
     }
 
@@ -109,6 +115,7 @@ impl Playback {
         if due.is_late {
             return;
         }
+        self.stalls.on_due(due);
         if due.is_whole {
             self.first.get_or_insert(due.at.max(due.frame.arrived));
             self.shown += 1;
@@ -119,7 +126,7 @@ impl Playback {
 
     /// What was played until now.
     pub fn report(&self, now: Instant, buffer: &JitterBuffer) -> PlaybackReport {
-        let stood = buffer.stood(now);
+        let stood = if buffer.waits() { buffer.stood(now) } else { self.stalls.stood() };
         let played = self.first.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         let share = stood.as_secs_f64() / played.as_secs_f64().max(1e-9);
         let delays = self.delays();
@@ -133,6 +140,7 @@ impl Playback {
             late: self.late,
             lost: self.lost,
             overflow: buffer.overflow(),
+            before_start: buffer.before_start(),
             clock_jumps: buffer.clock_jumps(),
             frame_delay_p50: percentile(0.5),
             frame_delay_p95: percentile(0.95),
@@ -282,6 +290,31 @@ mod tests {
         let report = playback.report(now, &buffer);
         assert!(report.overflow > 2000, "{report:?}");
         assert_eq!(report.shown + report.broken + report.overflow, 5000);
+    }
+
+    #[test]
+    fn what_is_missing_makes_playback_stand_still_though_it_is_not_waited_for() {
+        let start = Instant::now();
+        let mut playback = Playback::new(start);
+        let mut buffer = JitterBuffer::new(JitterBufferConfig::default());
+        let mut now = start;
+        // Two deltas come before the first key frame, and a second of pictures is missing.
+        for number in (0..100).chain(200..300) {
+            let mut frame = frame(start, number, 20 * MS);
+            let is_key = number == 2 || number == 200;
+            frame.header.kind = if is_key { FrameKind::Key } else { FrameKind::Delta };
+            frame.header.depends_on = number.checked_sub(1).filter(|_| !is_key);
+            now = frame.arrived;
+            playback.on_event(&mut buffer, ReceiverEvent::Frame(frame));
+            now += 10 * MS;
+            while let Some(due) = buffer.pop(now) {
+                playback.on_shown(&due);
+            }
+        }
+        let report = playback.report(now, &buffer);
+        assert_eq!((report.before_start, report.shown), (2, 198), "{report:?}");
+        assert_eq!(report.stood, Duration::from_secs(1));
+        assert!((0.3..0.4).contains(&report.rebuffering_ratio), "{report:?}");
     }
 
     #[test]

@@ -201,7 +201,7 @@ mod tests {
         }
         close().encode(&mut bytes);
         // All of it in one DATA frame, behind a long reserved one.
-        let bytes = [frame(0x21, &[7; 200_000]), frame(0, &bytes)].concat();
+        let bytes = [frame(0x21, &vec![7; 200_000]), frame(0, &bytes)].concat();
         let mut capsules = Capsules::new(&bytes[..]);
         assert_eq!(capsules.next().await.unwrap(), Some(close()));
         assert_eq!(capsules.next().await.unwrap(), None);

@@ -425,7 +425,7 @@ async fn long_frames_and_capsules_that_nobody_knows_do_not_end_the_session() {
         let mut client = Client::new().await;
         let mut opened = client.open(&settings(), &headers()).await;
         let unknown = [varint(GREASE_CAPSULE), varint(200_000), vec![7; 200_000]].concat();
-        let bytes = [frame(GREASE, &[7; 100_000]), frame(0, &unknown)].concat();
+        let bytes = [frame(GREASE, &vec![7; 100_000]), frame(0, &unknown)].concat();
         opened.connect.0.write_all(&bytes).await.unwrap();
         opened.connect.0.finish().unwrap();
         assert_eq!(opened.session.closed().await.session_error(), Some((0, String::new())));
