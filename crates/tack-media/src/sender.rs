@@ -117,6 +117,9 @@ struct Waiting {
 /// It opens the unidirectional streams of its end; an application that opens some itself says where the
 /// sender's begin ([`FrameSender::with_first_stream`]).
 ///
+/// Its events tell of all streams that expire or that the receiver stops: [`Connection::stream_expired_next`] and
+/// [`Connection::stream_stopped_next`] are not to be asked beside it.
+///
 /// Other streams share the send buffer of the connection, and a frame begins when no more waits there than leaves in
 /// 10 ms. An application that sends other data beside frames writes it at a lower urgency than theirs, and only while
 /// [`MediaStats::backlog`](tacklib::MediaStats::backlog) is less than that: else frames wait behind it until they are late.
@@ -203,9 +206,7 @@ impl FrameSender {
         if payload.len() > MAX_PAYLOAD {
             return Err(SendError::TooLong(payload.len()));
         }
-        if connection.is_closed() || connection.is_draining() {
-            return Err(SendError::Closed);
-        }
+        check_open(connection)?;
         if let Some(on) = frame.depends_on.filter(|on| *on >= self.next_number) {
             return Err(SendError::UnknownDependency(on));
         }
@@ -266,9 +267,7 @@ impl FrameSender {
         connection: &mut Connection<F>,
         now: Instant,
     ) -> Result<(), SendError> {
-        if connection.is_closed() || connection.is_draining() {
-            return Err(SendError::Closed);
-        }
+        check_open(connection)?;
         if let Some(error) = self.failed.take() {
             return Err(SendError::Connection(error));
         }
@@ -541,6 +540,12 @@ impl FrameSender {
         let own = Duration::from_secs_f64((frame.bytes.len() as f64 / rate).min(3600.0));
         if now + arrival + own > frame.deadline { Prospect::TooLate } else { Prospect::InTime }
     }
+}
+
+/// Fails if the connection is over.
+fn check_open<F: BufFactory>(connection: &Connection<F>) -> Result<(), SendError> {
+    let is_over = connection.is_closed() || connection.is_draining();
+    if is_over { Err(SendError::Closed) } else { Ok(()) }
 }
 
 /// What would become of a frame that begins now.
