@@ -35,6 +35,7 @@ pub struct EncoderControl {
     quiet: Quiet,
     /// The least one-way delay, as far as it is known.
     one_way: Duration,
+    round_trip: Duration,
     has_begun: bool,
     expendable: BTreeSet<u64>,
 }
@@ -49,20 +50,32 @@ impl EncoderControl {
             lifetime,
             key_frames: KeyFrames::new(now, lifetime),
             overshoot: Overshoot::new(now),
-            quiet: Quiet::new(now),
+            quiet: Quiet::new(),
             one_way: Duration::ZERO,
+            round_trip: Duration::ZERO,
             has_begun: false,
             expendable: BTreeSet::new(),
         }
     }
 
-    /// Follows the path. To be called for each frame or more often.
-    pub fn update<F: BufFactory>(&mut self, now: Instant, connection: &Connection<F>) {
-        self.follow(now, &path_stats(connection), connection.stats().recv);
+    /// Follows the path. `unwritten` are the bytes that wait in the frame sender ([`FrameSender::unwritten`]). To be called
+    /// for each frame or more often.
+    ///
+    /// [`FrameSender::unwritten`]: crate::FrameSender::unwritten
+    pub fn update<F: BufFactory>(
+        &mut self,
+        now: Instant,
+        connection: &Connection<F>,
+        unwritten: u64,
+    ) {
+        let mut stats = path_stats(connection);
+        stats.backlog += unwritten;
+        let packets = connection.stats();
+        self.follow(now, &stats, packets.recv, packets.sent);
     }
 
-    /// Follows the path by what is known of it, where so many packets have come from the peer in all.
-    fn follow(&mut self, now: Instant, stats: &MediaStats, received: usize) {
+    /// Follows the path by what is known of it, where so many packets have come from the peer, and left for it, in all.
+    fn follow(&mut self, now: Instant, stats: &MediaStats, received: usize, sent: usize) {
         // Before a frame was sent nothing has shown what the path carries.
         if self.has_begun {
             self.rate.update(now, stats);
@@ -70,7 +83,8 @@ impl EncoderControl {
         self.key_frames.update(now);
         self.overshoot.update(now);
         self.one_way = stats.min_rtt.unwrap_or_default() / 2;
-        if self.quiet.update(now, received, stats.smoothed_rtt.unwrap_or_default()) {
+        self.round_trip = stats.smoothed_rtt.unwrap_or_default();
+        if self.quiet.update(now, received, sent, self.round_trip) {
             self.key_frames.on_alive(now);
         }
     }
@@ -106,7 +120,7 @@ impl EncoderControl {
 
     /// The peer asks for a key frame.
     pub fn on_key_frame_request(&mut self, now: Instant) {
-        self.key_frames.on_request(now);
+        self.key_frames.on_request(now, self.round_trip);
     }
 
     /// The bit rate for what is encoded next, bits per second.
@@ -183,9 +197,10 @@ mod tests {
         let rate_behind = |quiet_for: Duration| {
             let mut control = control(start);
             control.on_sent(start, 0, FrameKind::Key, true);
-            control.follow(start, &stats, 1);
+            control.follow(start, &stats, 1, 1);
+            control.follow(start, &stats, 1, 2);
             let now = start + quiet_for;
-            control.follow(now, &stats, 1);
+            control.follow(now, &stats, 1, 2);
             control.on_event(now, &dropped(1, DropCause::Late));
             control.rate()
         };
@@ -200,13 +215,13 @@ mod tests {
         stats.smoothed_rtt = Some(40 * MS);
         let mut control = control(start);
         control.on_sent(start, 0, FrameKind::Key, true);
-        control.follow(start, &stats, 1);
+        control.follow(start, &stats, 1, 1);
         // Nothing comes for 400 ms.
-        for at in [150, 250, 350] {
-            control.follow(start + at * MS, &stats, 1);
+        for at in [0, 150, 250, 350] {
+            control.follow(start + at * MS, &stats, 1, 2);
         }
         control.on_sent(start + 350 * MS, 1, FrameKind::Key, true);
-        control.follow(start + 400 * MS, &stats, 2);
+        control.follow(start + 400 * MS, &stats, 2, 3);
         control.on_event(start + 550 * MS, &dropped(1, DropCause::Expired));
         assert!(control.wants_key_frame(start + 550 * MS));
         control.on_sent(start + 550 * MS, 2, FrameKind::Key, true);
@@ -215,6 +230,34 @@ mod tests {
         control.on_sent(start + 750 * MS, 3, FrameKind::Key, true);
         control.on_event(start + 950 * MS, &dropped(3, DropCause::Expired));
         assert!(!control.wants_key_frame(start + 950 * MS), "the second one");
+    }
+
+    #[test]
+    fn key_frames_that_are_too_long_become_shorter_at_four_frames_a_second_too() {
+        let start = Instant::now();
+        let mut stats = MediaStats::default();
+        stats.smoothed_rtt = Some(40 * MS);
+        let mut control = control(start);
+        let (mut number, mut packets) = (0_u64, 1);
+        for tick in 0..400_u64 {
+            let now = start + Duration::from_millis(10 * tick);
+            let in_frame = tick % 25;
+            let is_key = number.is_multiple_of(8);
+            if in_frame == 0 {
+                let kind = if is_key { FrameKind::Key } else { FrameKind::Delta };
+                control.on_sent(now, number, kind, true);
+            }
+            // What leaves at once is acknowledged within 60 ms, and nothing else comes.
+            let received = packets + usize::from(in_frame >= 6);
+            control.follow(now, &stats, received, packets + 1);
+            if in_frame == 20 && is_key {
+                control.on_event(now, &dropped(number, DropCause::Expired));
+            }
+            if in_frame == 24 {
+                (number, packets) = (number + 1, packets + 1);
+            }
+        }
+        assert!(control.rate() < 700_000, "{}", control.rate());
     }
 
     #[test]

@@ -25,7 +25,7 @@
 //!     while let Some(event) = sender.poll_event() {
 //!         control.on_event(now, &event);
 //!     }
-//!     control.update(now, &connection);
+//!     control.update(now, &connection, sender.unwritten());
 //!     let kind =
 //!         if control.wants_key_frame(now) { FrameKind::Key } else { FrameKind::Delta };
 //!     let payload = encode(control.rate(), kind);
@@ -61,6 +61,7 @@ mod quiet;
 mod rate_control;
 mod receiver;
 mod sender;
+mod stalls;
 mod taken_frames;
 
 pub use encoder_control::EncoderControl;

@@ -9,22 +9,27 @@ use serde::Serialize;
 use crate::frame::FrameHeader;
 use crate::jitter_buffer::{Due, JitterBuffer};
 use crate::receiver::ReceiverEvent;
+use crate::stalls::Stalls;
 
 /// Counts what is played.
 #[derive(Debug)]
 pub struct Playback {
     began: Instant,
     first: Option<Instant>,
-    /// Arrival less capture of the last frames, microseconds; they may be negative.
-    transits: VecDeque<i64>,
-    /// The same above the fastest of them, of frames before the sender's clock jumped last.
-    before_jump: VecDeque<u64>,
+    /// Arrival less capture of recent frames, microseconds, which may be negative: the least of each
+    /// [`FRAMES_TOGETHER`], the last ones first.
+    fastest: VecDeque<i64>,
+    /// Frames of the first of these.
+    together: usize,
+    /// What the last frames took longer than the fastest of late, microseconds.
+    delays: VecDeque<u64>,
     clock_jumps: u64,
     epoch: Option<Instant>,
     shown: u64,
     broken: u64,
     lost: u64,
     late: u64,
+    stalls: Stalls,
 }
 
 /// What was played.
@@ -33,7 +38,8 @@ pub struct Playback {
 pub struct PlaybackReport {
     /// From the beginning to the first frame that was shown as it was meant to be.
     pub startup: Option<Duration>,
-    /// For how long playback stood still.
+    /// For how long playback stood still: until what was missing had come or was given up, or, with
+    /// [`Missing::Skip`](crate::Missing::Skip), until the next picture was shown, where it was by more than 150 ms.
     pub stood: Duration,
     /// That over the time since the first frame: 0 to 1.
     pub rebuffering_ratio: f64,
@@ -47,10 +53,12 @@ pub struct PlaybackReport {
     pub lost: u64,
     /// Frames that were never shown because more had come than the buffer holds.
     pub overflow: u64,
-    /// How often the sender's clock has jumped by seconds.
+    /// Frames that were never shown because no key frame had come before them.
+    pub before_start: u64,
+    /// How often the sender's clock has jumped by seconds, or the viewer has taken no frames for seconds.
     pub clock_jumps: u64,
-    /// Median time from capture to arrival, above that of the fastest frame since the sender's clock jumped last; of
-    /// the last 216,000 frames, which is an hour of sixty a second.
+    /// Median time from capture to arrival, above that of the fastest of the 8,192 frames before or so, since clocks
+    /// drift apart; of the last 216,000 frames, which is an hour of sixty a second.
     pub frame_delay_p50: Duration,
     /// Its 95th percentile.
     pub frame_delay_p95: Duration,
@@ -59,7 +67,11 @@ pub struct PlaybackReport {
 }
 
 /// Frames that delays are taken of, the last ones: an hour of sixty a second.
-const MOST_TRANSITS: usize = 216_000;
+const MOST_DELAYS: usize = 216_000;
+
+/// Frames of which the fastest is remembered, and how many of these are: two minutes of sixty a second in all.
+const FRAMES_TOGETHER: usize = 1024;
+const MOST_FASTEST: usize = 8;
 
 impl Playback {
     /// Counts from `now` on, when the viewer has asked for it.
@@ -67,14 +79,16 @@ impl Playback {
         Self {
             began: now,
             first: None,
-            transits: VecDeque::new(),
-            before_jump: VecDeque::new(),
+            fastest: VecDeque::new(),
+            together: 0,
+            delays: VecDeque::new(),
             clock_jumps: 0,
             epoch: None,
             shown: 0,
             broken: 0,
             lost: 0,
             late: 0,
+            stalls: Stalls::default(),
         }
     }
 
@@ -101,6 +115,7 @@ impl Playback {
         if due.is_late {
             return;
         }
+        self.stalls.on_due(due);
         if due.is_whole {
             self.first.get_or_insert(due.at.max(due.frame.arrived));
             self.shown += 1;
@@ -111,7 +126,7 @@ impl Playback {
 
     /// What was played until now.
     pub fn report(&self, now: Instant, buffer: &JitterBuffer) -> PlaybackReport {
-        let stood = buffer.stood(now);
+        let stood = if buffer.waits() { buffer.stood(now) } else { self.stalls.stood() };
         let played = self.first.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         let share = stood.as_secs_f64() / played.as_secs_f64().max(1e-9);
         let delays = self.delays();
@@ -125,6 +140,7 @@ impl Playback {
             late: self.late,
             lost: self.lost,
             overflow: buffer.overflow(),
+            before_start: buffer.before_start(),
             clock_jumps: buffer.clock_jumps(),
             frame_delay_p50: percentile(0.5),
             frame_delay_p95: percentile(0.95),
@@ -136,10 +152,8 @@ impl Playback {
         if std::mem::replace(&mut self.clock_jumps, buffer.clock_jumps())
             != buffer.clock_jumps()
         {
-            // What came before is measured by the clock as it was.
-            let fastest = self.fastest();
-            let transits = self.transits.drain(..);
-            self.before_jump.extend(transits.map(|transit| transit.abs_diff(fastest)));
+            // What came before was measured by the clock as it was.
+            self.fastest.clear();
         }
         if buffer.is_before_jump(header.number) {
             return;
@@ -147,26 +161,35 @@ impl Playback {
         let epoch = *self.epoch.get_or_insert(arrived);
         let since_epoch = arrived.saturating_duration_since(epoch).as_micros();
         let signed = |micros: u128| i64::try_from(micros).unwrap_or(i64::MAX / 2);
-        self.transits.push_back(signed(since_epoch) - signed(header.captured.as_micros()));
-        if self.transits.len() + self.before_jump.len() > MOST_TRANSITS
-            && self.before_jump.pop_front().is_none()
-        {
-            self.transits.pop_front();
+        let transit = signed(since_epoch) - signed(header.captured.as_micros());
+        let delay = self.above_fastest(transit);
+        self.delays.push_back(delay);
+        if self.delays.len() > MOST_DELAYS {
+            self.delays.pop_front();
         }
     }
 
-    fn fastest(&self) -> i64 {
-        self.transits.iter().min().copied().unwrap_or(0)
+    /// How much longer than the fastest of late a frame took.
+    fn above_fastest(&mut self, transit: i64) -> u64 {
+        if self.fastest.is_empty() || self.together >= FRAMES_TOGETHER {
+            self.fastest.push_front(transit);
+            self.fastest.truncate(MOST_FASTEST);
+            self.together = 0;
+        }
+        self.together += 1;
+        if let Some(first) = self.fastest.front_mut() {
+            *first = transit.min(*first);
+        }
+        let fastest = self.fastest.iter().min().copied().unwrap_or(transit);
+        transit.abs_diff(fastest)
     }
 
     fn delays(&self) -> Histogram<u64> {
         // Three digits of any number of microseconds: the bounds are in order.
         let mut delays = Histogram::new_with_bounds(1, u64::MAX / 2, 3)
             .unwrap_or_else(|_| unreachable!("constant bounds"));
-        let fastest = self.fastest();
-        let current = self.transits.iter().map(|transit| transit.abs_diff(fastest));
-        for delay in self.before_jump.iter().copied().chain(current) {
-            delays.saturating_record(delay);
+        for delay in &self.delays {
+            delays.saturating_record(*delay);
         }
         delays
     }
@@ -221,13 +244,23 @@ mod tests {
 
     #[test]
     fn delays_are_of_the_last_frames() {
-        let most = MOST_TRANSITS as u64;
-        // The fastest is the last before the path becomes worse.
-        let took = |number| if number < most { 20 * MS } else { 80 * MS };
+        let most = MOST_DELAYS as u64;
+        // When the path becomes worse, one frame in ten is as fast as before.
+        let took = |number: u64| {
+            if number < most || number.is_multiple_of(10) { 20 * MS } else { 80 * MS }
+        };
         let report = play(most + 100_000, took, |_| Duration::ZERO);
         assert!(report.frame_delay_p50 < MS && report.frame_delay_p95 >= 59 * MS, "{report:?}");
         let report = play(most + 150_000, took, |_| Duration::ZERO);
         assert!(report.frame_delay_p50 >= 59 * MS, "{report:?}");
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_add_nothing_to_delays() {
+        // By 80 millionths, to 170 ms in the end.
+        let took = |number| 20 * MS + Duration::from_nanos(800 * number);
+        let report = play(MOST_DELAYS as u64, took, |_| Duration::ZERO);
+        assert!(report.frame_delay_p95 < 10 * MS, "{report:?}");
     }
 
     #[test]
@@ -257,6 +290,31 @@ mod tests {
         let report = playback.report(now, &buffer);
         assert!(report.overflow > 2000, "{report:?}");
         assert_eq!(report.shown + report.broken + report.overflow, 5000);
+    }
+
+    #[test]
+    fn what_is_missing_makes_playback_stand_still_though_it_is_not_waited_for() {
+        let start = Instant::now();
+        let mut playback = Playback::new(start);
+        let mut buffer = JitterBuffer::new(JitterBufferConfig::default());
+        let mut now = start;
+        // Two deltas come before the first key frame, and a second of pictures is missing.
+        for number in (0..100).chain(200..300) {
+            let mut frame = frame(start, number, 20 * MS);
+            let is_key = number == 2 || number == 200;
+            frame.header.kind = if is_key { FrameKind::Key } else { FrameKind::Delta };
+            frame.header.depends_on = number.checked_sub(1).filter(|_| !is_key);
+            now = frame.arrived;
+            playback.on_event(&mut buffer, ReceiverEvent::Frame(frame));
+            now += 10 * MS;
+            while let Some(due) = buffer.pop(now) {
+                playback.on_shown(&due);
+            }
+        }
+        let report = playback.report(now, &buffer);
+        assert_eq!((report.before_start, report.shown), (2, 198), "{report:?}");
+        assert_eq!(report.stood, Duration::from_secs(1));
+        assert!((0.3..0.4).contains(&report.rebuffering_ratio), "{report:?}");
     }
 
     #[test]

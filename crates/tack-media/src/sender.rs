@@ -24,7 +24,7 @@ const MOST_EVENTS: usize = 4096;
 /// can only be reset, and what it has sent by then is wasted.
 const READY: Duration = Duration::from_millis(10);
 
-/// The application error code of RESET_STREAM for a frame that the sender drops.
+/// The application error code of RESET_STREAM for a frame that the sender drops, if no other is set.
 const DROPPED: u64 = 2;
 
 /// How long behind its deadline a stream is remembered that is not delivered: some round trips. It is reset at its
@@ -65,6 +65,11 @@ pub enum SenderEvent {
     },
     /// A stream that is not a frame's was reset at its deadline: the application's.
     OtherExpired {
+        /// The stream.
+        stream_id: u64,
+    },
+    /// The receiver has stopped a stream that is not a frame's: the application's.
+    OtherStopped {
         /// The stream.
         stream_id: u64,
     },
@@ -112,6 +117,9 @@ struct Waiting {
 /// It opens the unidirectional streams of its end; an application that opens some itself says where the
 /// sender's begin ([`FrameSender::with_first_stream`]).
 ///
+/// Its events tell of all streams that expire or that the receiver stops: [`Connection::stream_expired_next`] and
+/// [`Connection::stream_stopped_next`] are not to be asked beside it.
+///
 /// Other streams share the send buffer of the connection, and a frame begins when no more waits there than leaves in
 /// 10 ms. An application that sends other data beside frames writes it at a lower urgency than theirs, and only while
 /// [`MediaStats::backlog`](tacklib::MediaStats::backlog) is less than that: else frames wait behind it until they are late.
@@ -122,6 +130,11 @@ pub struct FrameSender {
     next_number: u64,
     /// Counted from 0: stream IDs follow from it (RFC 9000 section 2.1).
     next_stream: u64,
+    /// The stack has opened that stream, and taken nothing for it yet.
+    is_next_open: bool,
+    drop_error: u64,
+    /// What failed when a frame was taken, until it is told.
+    failed: Option<quiche::Error>,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
     taken: TakenFrames,
@@ -149,6 +162,9 @@ impl FrameSender {
             preamble: Vec::new(),
             next_number: 0,
             next_stream: first,
+            is_next_open: false,
+            drop_error: DROPPED,
+            failed: None,
             waiting: Vec::new(),
             waiting_bytes: 0,
             taken: TakenFrames::default(),
@@ -168,8 +184,14 @@ impl FrameSender {
         self.preamble = preamble.to_vec();
     }
 
+    /// Sets the application error code of RESET_STREAM for frames that the sender drops; 2 if it is not set. Those that
+    /// the connection resets at their deadline have [`TackConfig::deadline_error`](tacklib::TackConfig::deadline_error).
+    pub fn set_drop_error(&mut self, code: u64) {
+        self.drop_error = code;
+    }
+
     /// Takes a frame, and writes what the connection takes of it now. Its number; what is not delivered is told
-    /// by [`FrameSender::poll_event`].
+    /// by [`FrameSender::poll_event`]. If the connection fails at that, the next [`FrameSender::flush`] tells.
     ///
     /// Fails with [`SendError::Full`] while too many frames wait: a receiver would not hear of one that is dropped then,
     /// and of frames that live for days would wait for it as long.
@@ -184,6 +206,7 @@ impl FrameSender {
         if payload.len() > MAX_PAYLOAD {
             return Err(SendError::TooLong(payload.len()));
         }
+        check_open(connection)?;
         if let Some(on) = frame.depends_on.filter(|on| *on >= self.next_number) {
             return Err(SendError::UnknownDependency(on));
         }
@@ -200,7 +223,10 @@ impl FrameSender {
         let frame = self.encode(number, &frame, payload);
         self.waiting_bytes += frame.bytes.len();
         self.waiting.push(frame);
-        self.flush(connection, now)?;
+        if let Err(SendError::Connection(error)) = self.flush(connection, now) {
+            // The frame has its number, and others may depend on it.
+            self.failed = Some(error);
+        }
         Ok(number)
     }
 
@@ -241,9 +267,11 @@ impl FrameSender {
         connection: &mut Connection<F>,
         now: Instant,
     ) -> Result<(), SendError> {
-        if connection.is_closed() || connection.is_draining() {
-            return Err(SendError::Closed);
+        check_open(connection)?;
+        if let Some(error) = self.failed.take() {
+            return Err(SendError::Connection(error));
         }
+        self.follow_stopped(connection);
         self.follow_expired(connection);
         self.drop_late(connection, now);
         // The most urgent first, and of these the oldest: numbers ascend.
@@ -305,10 +333,31 @@ impl FrameSender {
         (self.waiting.len(), self.waiting_bytes)
     }
 
+    /// Bytes of these frames that the stack has not taken: what an encoder's rate control adds to
+    /// [`MediaStats::backlog`](tacklib::MediaStats::backlog), which counts those that it has.
+    pub fn unwritten(&self) -> u64 {
+        let written = |frame: &Waiting| frame.begun.map_or(0, |(_, written)| written);
+        self.waiting.iter().map(|frame| (frame.bytes.len() - written(frame)) as u64).sum()
+    }
+
     /// Frames that were dropped before the stack had taken any of them: they have no stream, and the receiver hears of
     /// none. Of each other frame it gets all, or the reset.
     pub fn never_begun(&self) -> u64 {
         self.never_begun
+    }
+
+    /// Streams that the receiver has stopped. Of frames that the stack has not taken whole the next write tells it.
+    fn follow_stopped<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
+        while let Some(stream_id) = connection.stream_stopped_next() {
+            let is_begun = |frame: &Waiting| frame.begun.is_some_and(|(id, _)| id == stream_id);
+            if let Some(taken) = self.taken.remove(stream_id) {
+                // It fails if the stream is over: then it has no deadline.
+                let _ = connection.set_stream_deadline(stream_id, None);
+                self.drop_frame(taken.number, DropCause::Refused);
+            } else if !self.waiting.iter().any(is_begun) {
+                self.tell(SenderEvent::OtherStopped { stream_id });
+            }
+        }
     }
 
     /// Streams that were reset at their deadlines.
@@ -383,7 +432,7 @@ impl FrameSender {
         for stream_id in reset {
             // It fails if the stream is over: then there is nothing to reset.
             let _ = connection.set_stream_deadline(stream_id, None);
-            let _ = connection.stream_shutdown(stream_id, Shutdown::Write, DROPPED);
+            let _ = connection.stream_shutdown(stream_id, Shutdown::Write, self.drop_error);
         }
     }
 
@@ -416,12 +465,19 @@ impl FrameSender {
         }
         let (stream_id, written) = match frame.begun {
             Some(begun) => begun,
-            None if connection.peer_streams_left_uni() == 0 => return Ok(Written::NoStream),
+            None if !self.is_next_open && connection.peer_streams_left_uni() == 0 => {
+                return Ok(Written::NoStream);
+            }
             None => (self.next_stream * 4 + if connection.is_server() { 3 } else { 2 }, 0),
         };
         if frame.begun.is_none() {
             // Not incremental: streams that take turns are all late together.
-            connection.stream_priority(stream_id, frame.urgency, false)?;
+            match connection.stream_priority(stream_id, frame.urgency, false) {
+                Ok(()) => self.is_next_open = true,
+                // The application's own streams come first, and not all of them are granted yet.
+                Err(quiche::Error::StreamLimit) => return Ok(Written::NoStream),
+                Err(error) => return Err(error),
+            }
         }
         let taken = match connection.stream_send(stream_id, &frame.bytes[written..], true) {
             Ok(taken) => taken,
@@ -440,6 +496,7 @@ impl FrameSender {
                 return Ok(Written::Part);
             }
             self.next_stream += 1;
+            self.is_next_open = false;
             connection.set_stream_deadline(stream_id, Some(frame.deadline))?;
         }
         if taken > 0 {
@@ -483,6 +540,12 @@ impl FrameSender {
         let own = Duration::from_secs_f64((frame.bytes.len() as f64 / rate).min(3600.0));
         if now + arrival + own > frame.deadline { Prospect::TooLate } else { Prospect::InTime }
     }
+}
+
+/// Fails if the connection is over.
+fn check_open<F: BufFactory>(connection: &Connection<F>) -> Result<(), SendError> {
+    let is_over = connection.is_closed() || connection.is_draining();
+    if is_over { Err(SendError::Closed) } else { Ok(()) }
 }
 
 /// What would become of a frame that begins now.

@@ -129,7 +129,7 @@ impl DatagramSender {
             return Err(SendError::Closed);
         }
         self.follow_dropped(connection);
-        while let Some(mut frame) = self.waiting.pop_front() {
+        'frames: while let Some(mut frame) = self.waiting.pop_front() {
             if let Some(cause) = self.drops(&frame, now) {
                 self.drop_frame(frame.number, cause);
                 continue;
@@ -145,6 +145,11 @@ impl DatagramSender {
                     Err(quiche::Error::Done) => {
                         self.waiting.push_front(frame);
                         return Ok(());
+                    }
+                    // The path's MTU has fallen since the frame was cut.
+                    Err(quiche::Error::BufferTooShort) => {
+                        self.drop_frame(frame.number, DropCause::Backlog);
+                        continue 'frames;
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -207,6 +212,12 @@ impl DatagramSender {
     /// Frames of which the stack has not taken all.
     pub fn backlog(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Bytes of these frames that the stack has not taken.
+    pub fn unwritten(&self) -> u64 {
+        let parts = self.waiting.iter().flat_map(|frame| &frame.parts);
+        parts.map(|part| part.len() as u64).sum()
     }
 
     /// DATAGRAMs that the stack has taken.
@@ -302,6 +313,10 @@ impl DatagramReceiver {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
+#[path = "../../../tacklib/tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
 mod tests {
     use tack_media::FrameKind;
 
@@ -371,5 +386,31 @@ mod tests {
         receiver.on_datagram(now, &many);
         assert_eq!(receiver.malformed(), 5);
         assert_eq!(receiver.poll_event(), None);
+    }
+
+    #[test]
+    fn a_frame_that_was_cut_for_a_longer_mtu_is_dropped_and_the_next_one_leaves() {
+        let config = || {
+            let mut config = common::profile_config(tacklib::Profile::Video);
+            config.enable_dgram(true, 1000, 1000);
+            config
+        };
+        let client = common::tack_client(&mut config());
+        let server = common::tack_server(&mut config());
+        let mut pair = common::Pair::new(client, server);
+        pair.handshake();
+        let now = Instant::now();
+        let mut sender = DatagramSender::new(now);
+        let deadline = now + 200 * MS;
+        for (number, room) in [(0, 60_000), (1, 1000)] {
+            let parts = cut(number, &frame(number, 60_000), room);
+            let depends_on = None;
+            let waiting = Waiting { number, depends_on, deadline, parts, has_begun: false };
+            sender.waiting.push_back(waiting);
+        }
+        assert_eq!(sender.flush(&mut pair.client, now), Ok(()));
+        let cause = DropCause::Backlog;
+        assert_eq!(sender.poll_event(), Some(SenderEvent::Dropped { number: 0, cause }));
+        assert_eq!(sender.poll_event(), Some(SenderEvent::Taken { number: 1 }));
     }
 }

@@ -30,6 +30,8 @@ pub struct Rendition {
     /// Its initialisation segment.
     pub init: Init,
     playlist: PathBuf,
+    /// The number of the first segment (EXT-X-MEDIA-SEQUENCE).
+    first: usize,
     segments: Vec<String>,
     has_ended: bool,
 }
@@ -64,19 +66,25 @@ pub fn open(path: &Path) -> Result<Vec<Rendition>> {
 impl Rendition {
     fn open(playlist: PathBuf, bits_per_second: u64) -> Result<Self> {
         let read = read_playlist(&playlist)?;
-        let map = read.map.with_context(|| {
+        let map = read.map.as_ref().with_context(|| {
             format!("{}: no EXT-X-MAP, so it is not of fragmented MP4", playlist.display())
         })?;
-        let path = local(playlist.parent().unwrap_or(Path::new(".")), &map)?;
+        let path = local(playlist.parent().unwrap_or(Path::new(".")), map)?;
         let init = Init::parse(&read_file(&path, MAX_INIT as u64)?)
             .with_context(|| path.display().to_string())?;
-        let (segments, has_ended) = (read.segments, read.has_ended);
-        Ok(Self { bits_per_second, init, playlist, segments, has_ended })
+        let Playlist { first, segments, has_ended, .. } = read;
+        Ok(Self { bits_per_second, init, playlist, first, segments, has_ended })
     }
 
     /// The name of a segment; `None` if the playlist does not have it.
     pub fn segment(&self, number: usize) -> Option<&str> {
-        self.segments.get(number).map(String::as_str)
+        let place = number.checked_sub(self.first)?;
+        self.segments.get(place).map(String::as_str)
+    }
+
+    /// The number of the first segment that the playlist has.
+    pub fn first(&self) -> usize {
+        self.first
     }
 
     /// Whether no segments will be added.
@@ -87,13 +95,14 @@ impl Rendition {
     /// Reads the playlist again.
     pub fn reload(&mut self) -> Result<()> {
         let read = read_playlist(&self.playlist)?;
-        // A live playlist that forgets its oldest segments would count them anew.
+        // A packager that has begun anew would count its segments from there.
         ensure!(
-            read.segments.len() >= self.segments.len(),
-            "{}: it has become shorter; live playlists have to keep all segments",
+            read.first + read.segments.len() >= self.first + self.segments.len(),
+            "{}: its last segments are gone, or EXT-X-MEDIA-SEQUENCE counts anew",
             self.playlist.display()
         );
-        (self.segments, self.has_ended) = (read.segments, read.has_ended);
+        (self.first, self.segments) = (read.first, read.segments);
+        self.has_ended = read.has_ended;
         Ok(())
     }
 
@@ -107,6 +116,7 @@ impl Rendition {
 
 struct Playlist {
     map: Option<String>,
+    first: usize,
     segments: Vec<String>,
     has_ended: bool,
 }
@@ -120,6 +130,7 @@ fn read_playlist(path: &Path) -> Result<Playlist> {
     let map = segments.first().and_then(|(_, segment)| segment.map.as_ref());
     Ok(Playlist {
         map: map.map(|map| map.uri().to_string()),
+        first: playlist.media_sequence,
         segments: segments.iter().map(|(_, segment)| segment.uri().to_string()).collect(),
         has_ended: playlist.has_end_list,
     })

@@ -24,6 +24,9 @@ pub const END_STREAM: u64 = 1;
 
 /// The type of WebTransport's unidirectional streams (draft-ietf-webtrans-http3, section 4.2).
 const WEB_TRANSPORT_STREAM: u64 = 0x54;
+/// The error code of streams that are reset there because their frame is dropped: 2 of the application, as HTTP/3 has it
+/// (draft-ietf-webtrans-http3, section 4.4).
+pub const WEB_TRANSPORT_DROPPED: u64 = 0x52e4_a40f_a8dd;
 /// The unidirectional streams that are left to HTTP/3: control, two of QPACK, grease, and some to spare.
 const HTTP_STREAMS: u64 = 8;
 
@@ -157,6 +160,7 @@ impl Session {
         varint::put(&mut preamble, session_id);
         let mut frames = FrameSender::with_first_stream(now, HTTP_STREAMS + 1);
         frames.set_preamble(&preamble);
+        frames.set_drop_error(WEB_TRANSPORT_DROPPED);
         session.sink = Sink::Streams(frames);
         preamble.push(0);
         // RFC 9000 section 2.1: the server's unidirectional streams.
@@ -166,7 +170,9 @@ impl Session {
 
     /// Sends what is due. To be called when the connection has something new, and at [`Session::next_at`].
     pub fn run(&mut self, connection: &mut Connection, now: Instant) -> Result<(), SendError> {
-        self.control.update(now, &tack_media::path_stats(connection));
+        let mut stats = tack_media::path_stats(connection);
+        stats.backlog += self.sink.unwritten();
+        self.control.update(now, &stats);
         self.sink.flush(connection, now)?;
         self.send_due(connection, now)?;
         self.follow_events(now);

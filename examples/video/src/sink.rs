@@ -68,6 +68,14 @@ impl Sink {
         }
     }
 
+    /// Bytes of these frames that the stack has not taken.
+    pub fn unwritten(&self) -> u64 {
+        match self {
+            Self::Streams(sender) => sender.unwritten(),
+            Self::Datagrams(sender) => sender.unwritten(),
+        }
+    }
+
     /// DATAGRAMs that the stack has taken.
     pub fn datagrams_sent(&self) -> u64 {
         match self {

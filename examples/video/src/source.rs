@@ -54,7 +54,8 @@ pub enum Next {
 impl Source {
     /// Media on disk: a directory of `video make`, or a master playlist.
     pub fn open(path: &Path, repeats: bool) -> Result<Self> {
-        let media = Media::Ladder { renditions: ladder::open(path)?, next: 0 };
+        let renditions = ladder::open(path)?;
+        let media = Media::Ladder { next: first(&renditions), renditions };
         Ok(Self { media, looked_at: None, repeats })
     }
 
@@ -97,18 +98,22 @@ impl Source {
         let (mut begins_anew, mut follows) = (false, true);
         // Each turn takes a segment, or leaves one out: playlists are finite.
         loop {
+            let first = first(renditions);
+            if *next < first {
+                // A live playlist has forgotten what was next.
+                (*next, follows) = (first, false);
+            }
             if !renditions.iter().any(|rendition| rendition.segment(*next).is_some()) {
                 if !renditions.iter().any(Rendition::has_ended) {
                     let is_soon = self.looked_at.is_some_and(|at| now < at + LOOKS_EVERY);
-                    if !is_soon {
-                        self.looked_at = Some(now);
-                        reload(renditions);
-                    }
-                    if is_soon || !renditions.iter().any(|one| one.segment(*next).is_some()) {
+                    if is_soon {
                         return Next::NotYet;
                     }
-                } else if self.repeats && *next > 0 && !begins_anew {
-                    (*next, begins_anew, follows) = (0, true, false);
+                    self.looked_at = Some(now);
+                    reload(renditions);
+                    continue;
+                } else if self.repeats && *next > first && !begins_anew {
+                    (*next, begins_anew, follows) = (first, true, false);
                 } else {
                     return Next::End;
                 }
@@ -121,6 +126,11 @@ impl Source {
             follows = false;
         }
     }
+}
+
+/// The number of the first segment that a playlist has.
+fn first(renditions: &[Rendition]) -> usize {
+    renditions.iter().map(Rendition::first).min().unwrap_or(0)
 }
 
 fn reload(renditions: &mut [Rendition]) {

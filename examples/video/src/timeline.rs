@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::sample::{Sample, TrackKind, ticks};
 
-/// Groups whose times are this far from where the last one ended go on from there.
+/// Groups that begin this long behind the end of the last one go on from there.
 const JUMP: Duration = Duration::from_millis(200);
 
 /// Shifts the times of groups so that they follow each other.
@@ -15,7 +15,7 @@ pub struct Timeline {
     shift: i128,
     /// Where the last group's pictures end, on the time line.
     end: Option<Duration>,
-    /// Where each track's last sample ends, in its ticks.
+    /// Where each sound track's last sample ends, in its ticks.
     ends: BTreeMap<u32, u64>,
 }
 
@@ -23,10 +23,13 @@ impl Timeline {
     /// Puts a group on the time line, and leaves out samples that the last group has had. By how many microseconds
     /// its times jump, if they do.
     pub fn place(&mut self, samples: &mut Vec<Sample>) -> Option<i128> {
-        let first = samples.iter().find(|sample| sample.kind == TrackKind::Video)?.time();
+        let first = samples.iter().find(|sample| sample.kind == TrackKind::Video)?;
+        // Times that are rounded overlap by less.
+        let overlap = micros((first.lasts() / 2).min(JUMP));
+        let first = first.time();
         let (begins, mut jump) = (micros(first) + self.shift, None);
         if let Some(end) = self.end.map(micros)
-            && (begins - end).unsigned_abs() > JUMP.as_micros()
+            && (begins - end > micros(JUMP) || end - begins > overlap)
         {
             self.shift += end - begins;
             jump = Some(begins - end);
@@ -37,6 +40,9 @@ impl Timeline {
             sample.decode_time = self.shifted(sample.decode_time, sample.timescale);
         }
         samples.retain(|sample| {
+            if sample.kind == TrackKind::Video {
+                return true;
+            }
             let end = self.ends.entry(sample.track).or_default();
             // Renditions may be cut at other pieces of sound: one comes twice then.
             let is_new = sample.decode_time + u64::from(sample.duration / 2) >= *end;
@@ -115,6 +121,26 @@ mod tests {
         assert_eq!(timeline.place(&mut back), Some(-3_603_000_000));
         assert_eq!(back[0].time().as_secs(), 3);
         assert!(back.windows(2).all(|pair| pair[0].time() <= pair[1].time()));
+    }
+
+    #[test]
+    fn a_group_that_begins_early_keeps_all_its_pictures_and_goes_on_from_the_last_one() {
+        for early in [5, 100, 199] {
+            let mut timeline = Timeline::default();
+            timeline.place(&mut second(0));
+            let mut next = second(1);
+            for sample in &mut next {
+                sample.decode_time -= early * u64::from(sample.timescale) / 1000;
+            }
+            let jump = timeline.place(&mut next);
+            let pictures = |samples: &[Sample]| {
+                samples.iter().filter(|sample| sample.kind == TrackKind::Video).count()
+            };
+            assert_eq!(pictures(&next), pictures(&second(1)), "{early} ms");
+            // Less than half a picture is let be.
+            assert_eq!(jump.is_some(), early > 5);
+            assert!(timeline.end().as_millis() >= 1990, "{early} ms");
+        }
     }
 
     #[test]

@@ -251,6 +251,21 @@ fn a_source_that_stalls_is_noticed_and_the_connection_outlives_it() {
 }
 
 #[test]
+fn a_live_playlist_that_forgets_its_oldest_segments_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let ladder = ladder(directory.path(), 8);
+    ladder.list_from(1, 4, false);
+    let mut live = Live::over(10, open(directory.path()), LIVE);
+    live.run_for(2 * SECOND);
+    ladder.list_from(3, 6, false);
+    live.run_for(4 * SECOND);
+    // What was next is gone meanwhile.
+    ladder.list_from(7, 8, true);
+    let (report, _) = live.finish(20 * SECOND);
+    assert_eq!((report.shown, report.missing), (6 * 30, Some(0)), "{report:?}");
+}
+
+#[test]
 fn a_segment_that_vanishes_is_replaced_by_another_bit_rate_or_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let ladder = ladder(directory.path(), 6);

@@ -31,7 +31,7 @@ function frame(kind, number, on, flags) {
   return new Uint8Array([1, kind, 0, number, below, number, 0, payload.length, ...payload]);
 }
 
-/** The page, as if it had just been opened; what it does with a frame. */
+/** The page, as if it had just been opened: what a name in it stands for. */
 function open(path) {
   const element = { getContext: () => ({}), append: () => {} };
   const nothing = () => {};
@@ -45,7 +45,7 @@ function open(path) {
   const html = fs.readFileSync(path, "utf8");
   vm.runInContext(html.split("<script>")[1].split("</script>")[0], page);
   decoded = [];
-  return vm.runInContext("onFrame", page);
+  return (name) => vm.runInContext(name, page);
 }
 
 const tests = {
@@ -73,13 +73,29 @@ const tests = {
     onFrame(frame(DELTA, 4, 3, REFERENCE));
     assert.deepStrictEqual(decoded, [0, 1, 3, 4]);
   },
+  "pictures are shown later on a path that has become longer"(onFrame, page) {
+    for (let at = 0; at < 300; at++) page("follow")(at < 20 ? 10 : 80);
+    assert.strictEqual(page("base"), 80);
+  },
+  async "a stream that is longer than any frame is stopped"(onFrame, page) {
+    let reads = 0, cancelled = false;
+    const reader = {
+      read: async () => ({ value: new Uint8Array(1 << 20), done: ++reads > 100 }),
+      cancel: async () => { cancelled = true; },
+    };
+    await page("readAll")({ getReader: () => reader });
+    assert.deepStrictEqual([reads, cancelled], [17, true]);
+  },
 };
 
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    test(open(process.argv[2]));
-  } catch (error) {
-    console.error(`${name}: ${error.stack}`);
-    process.exitCode = 1;
+(async () => {
+  for (const [name, test] of Object.entries(tests)) {
+    try {
+      const page = open(process.argv[2]);
+      await test(page("onFrame"), page);
+    } catch (error) {
+      console.error(`${name}: ${error.stack}`);
+      process.exitCode = 1;
+    }
   }
-}
+})();

@@ -174,7 +174,7 @@ impl SendSession {
     ) -> Result<(), SendError> {
         self.read_requests(connection, now);
         self.frames.flush(connection, now)?;
-        self.control.update(now, connection);
+        self.control.update(now, connection, self.frames.unwritten());
         self.follow_events(now);
         if now.saturating_duration_since(self.active) > KEEPS_ALIVE {
             self.active = now;

@@ -63,6 +63,7 @@ pub struct JitterBuffer {
     late_frames: LateFrames,
     late: u64,
     overflow: u64,
+    before_start: u64,
 }
 
 impl JitterBuffer {
@@ -81,6 +82,7 @@ impl JitterBuffer {
             late_frames: LateFrames::default(),
             late: 0,
             overflow: 0,
+            before_start: 0,
         }
     }
 
@@ -143,6 +145,7 @@ impl JitterBuffer {
             }
             self.waiting.take_first();
             self.gone.insert(number);
+            self.before_start += 1;
         };
         self.playout.go_on(fastest_arrival, now);
         let at = self.playout.shown_at(fastest_arrival);
@@ -196,7 +199,18 @@ impl JitterBuffer {
         self.overflow
     }
 
-    /// How often the sender's clock has jumped by seconds.
+    /// Frames that were never shown because no key frame had come before them.
+    pub fn before_start(&self) -> u64 {
+        self.before_start
+    }
+
+    /// Whether playback stands still for what is missing.
+    pub(crate) fn waits(&self) -> bool {
+        self.config.missing == Missing::Wait
+    }
+
+    /// How often the sender's clock has jumped by seconds. A receiver that takes no frames for so long, and then many old
+    /// ones and the current ones, cannot tell that from a jump: playback goes on with the current ones either way.
     pub fn clock_jumps(&self) -> u64 {
         self.clock.jumps()
     }

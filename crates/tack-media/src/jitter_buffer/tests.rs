@@ -540,3 +540,33 @@ fn memory_is_bounded_when_nothing_is_shown() {
     show(&mut buffer, start + Duration::from_secs(600));
     assert_eq!((buffer.waiting.len(), buffer.waiting.bytes()), (0, 0));
 }
+
+#[test]
+fn a_viewer_that_took_no_frames_for_long_goes_on_with_the_current_ones() {
+    let start = Instant::now();
+    let mut buffer = buffer(Missing::Skip);
+    let mut whole = |number: u64, arrived: Option<Instant>, at: Duration| {
+        let mut frame = frame(start, number, 20 * MS);
+        (frame.header.kind, frame.header.depends_on) = (FrameKind::Key, None);
+        frame.arrived = arrived.unwrap_or(frame.arrived);
+        let now = frame.arrived + at;
+        buffer.push(frame);
+        (show(&mut buffer, now).last().copied(), buffer.clock_jumps())
+    };
+    for number in 0..300 {
+        whole(number, None, 10 * MS);
+    }
+    // What had come in a pause of a minute, and was not read, and then what comes now.
+    let back = start + 2200 * 33 * MS;
+    for number in 300..600 {
+        whole(number, Some(back), 10 * MS);
+    }
+    for number in 2200..2300 {
+        whole(number, None, 10 * MS);
+    }
+    let (shown, jumps) = whole(2300, None, 10 * MS);
+    let (number, is_whole) = shown.unwrap();
+    // No more than the longest delay behind.
+    assert!(number > 2300 - 30 && is_whole, "{number}");
+    assert_eq!(jumps, 1, "it looks like one");
+}

@@ -27,8 +27,12 @@ struct Live {
 
 impl Live {
     fn new(server: Profile) -> Self {
+        Self::towards(&mut profile_config(server))
+    }
+
+    fn towards(server: &mut tacklib::Config) -> Self {
         let client = tack_client(&mut profile_config(Profile::Video));
-        let server = tack_server(&mut profile_config(server));
+        let server = tack_server(server);
         let mut pair = Pair::new(client, server).with_delay(20 * MS).with_rate(20);
         pair.handshake();
         let sender = FrameSender::new(Instant::now());
@@ -193,4 +197,120 @@ fn a_frame_that_there_is_no_room_for_is_refused_and_leaves_no_gap() {
     assert_eq!((live.received, live.sender.never_begun()), (taken + 1, 0));
     let is_dropped = |event| matches!(event, SenderEvent::Dropped { .. });
     assert!(!std::iter::from_fn(|| live.sender.poll_event()).any(is_dropped));
+}
+
+fn dropped(live: &mut Live) -> Vec<(u64, DropCause)> {
+    std::iter::from_fn(|| live.sender.poll_event())
+        .filter_map(|event| match event {
+            SenderEvent::Dropped { number, cause } => Some((number, cause)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A picture that needs no other.
+fn key_frame(lifetime: Duration) -> Frame {
+    let now = Instant::now();
+    let (captured_at, deadline) = (now, now + lifetime);
+    Frame { kind: FrameKind::Key, layer: 0, captured_at, deadline, depends_on: None }
+}
+
+#[test]
+fn a_whole_frame_whose_stream_the_receiver_stops_is_refused_with_what_depends_on_it() {
+    let mut live = Live::new(Profile::Default);
+    live.sender.set_drop_error(77);
+    for _ in 0..3 {
+        let frame = Frame { depends_on: live.last, ..key_frame(DAY) };
+        let now = Instant::now();
+        let number = live.sender.send_frame(&mut live.pair.client, now, frame, [7; 3000]);
+        live.last = Some(number.unwrap());
+    }
+    assert_eq!((live.sender.backlog(), live.sender.taken.len()), ((0, 0), 3));
+    // The first frame comes, and a part of the second one.
+    let mut datagrams = 0;
+    live.pair.tamper_up(Box::new(move |datagram| {
+        datagrams += 1;
+        (datagrams < 5).then_some(datagram)
+    }));
+    live.pair.run_until(|pair| pair.server.stream_readable(6));
+    live.pair.server.stream_shutdown(6, Shutdown::Read, 7).unwrap();
+    live.pair.run_for(30 * MS);
+    live.pair.tamper_up(Box::new(Some));
+    for _ in 0..100 {
+        live.pair.run_for(MS);
+        live.sender.flush(&mut live.pair.client, Instant::now()).unwrap();
+    }
+    let refused = [(1, DropCause::Refused), (2, DropCause::Dependency)];
+    assert_eq!((dropped(&mut live), live.sender.taken.len()), (refused.to_vec(), 0));
+    let read = live.pair.server.stream_recv(10, &mut [0; 5000]);
+    assert_eq!(read, Err(quiche::Error::StreamReset(77)), "the code that was set");
+}
+
+#[test]
+fn a_stream_of_the_application_that_is_stopped_has_an_event() {
+    let mut live = Live::new(Profile::Default);
+    live.pair.client.stream_send(0, b"mine", false).unwrap();
+    live.run_for(100 * MS);
+    live.pair.server.stream_shutdown(0, Shutdown::Read, 7).unwrap();
+    live.run_for(100 * MS);
+    let stopped = SenderEvent::OtherStopped { stream_id: 0 };
+    assert_eq!(live.sender.poll_event(), Some(stopped));
+}
+
+#[test]
+fn a_frame_waits_until_the_streams_that_are_the_applications_are_granted() {
+    let mut config = profile_config(Profile::Default);
+    config.set_initial_max_streams_uni(2);
+    let mut live = Live::towards(&mut config);
+    live.sender = FrameSender::with_first_stream(Instant::now(), 2);
+    live.frame(DAY);
+    assert_eq!(live.sender.backlog().0, 1);
+    live.sender.flush(&mut live.pair.client, Instant::now()).unwrap();
+    for stream_id in [2, 6] {
+        live.pair.client.stream_send(stream_id, b"mine", true).unwrap();
+    }
+    live.pair.run_for(100 * MS);
+    for stream_id in [2, 6] {
+        live.pair.server.stream_recv(stream_id, &mut [0; 10]).unwrap();
+    }
+    live.run_for(200 * MS);
+    assert_eq!((live.received, live.sender.backlog().0), (1, 0));
+}
+
+#[test]
+fn a_stream_that_was_opened_while_nothing_could_be_written_is_used_later() {
+    let mut config = profile_config(Profile::Default);
+    config.set_initial_max_streams_uni(1);
+    config.set_initial_max_data(1000);
+    let mut live = Live::towards(&mut config);
+    assert_eq!(live.pair.client.stream_send(0, &[7; 1000], false), Ok(1000));
+    live.frame(DAY);
+    live.run_for(100 * MS);
+    assert_eq!(live.sender.backlog().0, 1);
+    live.pair.server.stream_recv(0, &mut [0; 1000]).unwrap();
+    live.run_for(300 * MS);
+    assert_eq!((live.received, live.sender.backlog().0), (1, 0));
+}
+
+#[test]
+fn a_frame_for_a_connection_that_is_over_gets_no_number() {
+    let mut live = Live::new(Profile::Default);
+    live.pair.client.close(true, 0, b"").unwrap();
+    live.pair.run_for(100 * MS);
+    let (now, frame) = (Instant::now(), key_frame(DAY));
+    let sent = live.sender.send_frame(&mut live.pair.client, now, frame, [7; 100]);
+    assert_eq!(sent, Err(SendError::Closed));
+    assert_eq!((live.sender.next_number, live.sender.backlog()), (0, (0, 0)));
+}
+
+#[test]
+fn what_fails_while_a_frame_is_taken_is_told_by_the_next_flush() {
+    let mut live = Live::new(Profile::Default);
+    // The application has ended a stream that is the sender's.
+    live.pair.client.stream_send(2, b"mine", true).unwrap();
+    let (now, frame) = (Instant::now(), key_frame(DAY));
+    let client = &mut live.pair.client;
+    assert_eq!(live.sender.send_frame(client, now, frame, [7; 100]), Ok(0));
+    let failed = live.sender.flush(client, now);
+    assert!(matches!(failed, Err(SendError::Connection(_))), "{failed:?}");
 }

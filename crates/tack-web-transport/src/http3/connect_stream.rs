@@ -122,7 +122,7 @@ async fn peers_end(
 /// Reads the peer's half until it ends the session.
 async fn read_end(connection: &Connection, receive: &mut RecvStream) -> Error {
     let mut capsules = Capsules::new(&mut *receive);
-    loop {
+    let error = loop {
         match capsules.next().await {
             Ok(Some(Capsule::CloseWebTransportSession { code, reason })) => {
                 return Error::SessionClosed { code, reason: cut_reason(&reason) };
@@ -130,20 +130,23 @@ async fn read_end(connection: &Connection, receive: &mut RecvStream) -> Error {
             Ok(Some(_)) => {}
             // The end of the stream alone is a close without code or reason
             // (draft-ietf-webtrans-http3 section 6).
-            Ok(None) => break,
+            Ok(None) => break None,
             Err(error) => {
-                log::debug!("the CONNECT stream has no capsule: {error}");
-                break;
+                log::debug!("on the CONNECT stream: {error}");
+                break Some(error);
             }
         }
-    }
+    };
     match end_of_stream(receive).await {
-        Some(Ok(None)) => Error::SessionClosed { code: 0, reason: String::new() },
+        Some(Ok(None)) if error.is_none() => {
+            Error::SessionClosed { code: 0, reason: String::new() }
+        }
         Some(Err(ReadError::Reset(code))) => Error::Http3Stream(code),
         Some(Err(ReadError::ConnectionLost(error))) => end_of_connection(error),
-        // It goes on, and was not understood.
+        // It was not understood, or ends within a capsule (RFC 9297 section 3.3).
         _ => {
-            connection.close(codes::MESSAGE_ERROR, b"no capsule on the CONNECT stream");
+            let code = error.map_or(codes::MESSAGE_ERROR, |error| error.code());
+            connection.close(code, b"no capsule on the CONNECT stream");
             end_of_connection(connection.closed().await)
         }
     }

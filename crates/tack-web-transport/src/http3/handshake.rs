@@ -136,7 +136,8 @@ impl Request {
         &self.connect.headers
     }
 
-    /// Accepts the session without one of the client's protocols.
+    /// Accepts the session without one of the client's protocols. Fails with [`Error::HandshakeTimeout`] if the client
+    /// does not take the answer, as [`Request::reject`] does.
     pub async fn accept(self) -> Result<Session, Error> {
         self.respond(ConnectResponse::OK).await
     }
@@ -154,13 +155,14 @@ impl Request {
     }
 
     async fn respond(mut self, response: ConnectResponse) -> Result<Session, Error> {
-        write_response(&mut self.send, &response).await?;
+        // The client may grant no window.
+        in_time(write_response(&mut self.send, &response)).await?;
         Ok(self.http3.into_session(self.send, self.receive, self.connect, response))
     }
 
     /// Refuses the session with a status, waits until the client has it, and closes the connection.
     pub async fn reject(mut self, status: StatusCode) -> Result<(), Error> {
-        write_response(&mut self.send, &status.into()).await?;
+        in_time(write_response(&mut self.send, &status.into())).await?;
         self.send.finish()?;
         let _ = tokio::time::timeout(LINGER, self.send.stopped()).await;
         Ok(())

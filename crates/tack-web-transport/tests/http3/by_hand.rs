@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use tack_tokio::{
     CloseReason, Connection, ConnectionError, Endpoint, ReadError, RecvStream, SendStream,
+    tacklib,
 };
-use tack_web_transport::http3::{ConnectResponse, Server, Session};
+use tack_web_transport::Error;
+use tack_web_transport::http3::{self, ConnectResponse, Server, Session};
 use tokio::io::AsyncReadExt as _;
 use web_transport_proto::{Capsule, ConnectError, Settings, VarInt};
 use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _};
 
 use super::common::{STREAMS, certificate, patiently};
-use super::{dial, http3_server, request};
+use super::{dial_with, http3_client_config, http3_server, request};
 
 /// A reserved type of streams, frames and settings (RFC 9114 section 7.2.8).
 pub const GREASE: u64 = 0x1f * 1000 + 0x21;
@@ -52,8 +54,12 @@ struct Client {
 
 impl Client {
     async fn new() -> Self {
+        Self::with(&mut http3_client_config()).await
+    }
+
+    async fn with(config: &mut tacklib::Config) -> Self {
         let server = Server::new(http3_server(&certificate()));
-        let (connection, endpoint) = dial(server.endpoint().local_addr()).await;
+        let (connection, endpoint) = dial_with(server.endpoint().local_addr(), config).await;
         Self { connection, server, _endpoint: endpoint }
     }
 
@@ -391,6 +397,64 @@ async fn the_end_of_the_request_without_a_capsule_is_a_close_with_code_zero() {
         assert!(closed.to_string().contains("0x10e"), "{closed}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_stream_of_the_request_that_breaks_a_rule_closes_the_connection_with_its_code() {
+    let cases = [
+        ("SETTINGS", frame(4, &[]), 0x105),
+        ("GOAWAY", frame(7, &[0]), 0x105),
+        ("the end within a capsule", frame(0, &[varint(0x2843), vec![9]].concat()), 0x10e),
+    ];
+    for (what, bytes, code) in cases {
+        patiently(async {
+            let mut client = Client::new().await;
+            let mut opened = client.open(&settings(), &headers()).await;
+            opened.connect.0.write_all(&bytes).await.unwrap();
+            opened.connect.0.finish().unwrap();
+            assert_eq!(opened.session.closed().await.session_error(), None, "{what}");
+            assert_eq!(client.closed().await, code, "{what}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn long_frames_and_capsules_that_nobody_knows_do_not_end_the_session() {
+    patiently(async {
+        let mut client = Client::new().await;
+        let mut opened = client.open(&settings(), &headers()).await;
+        let unknown = [varint(GREASE_CAPSULE), varint(200_000), vec![7; 200_000]].concat();
+        let bytes = [frame(GREASE, &vec![7; 100_000]), frame(0, &unknown)].concat();
+        opened.connect.0.write_all(&bytes).await.unwrap();
+        opened.connect.0.finish().unwrap();
+        assert_eq!(opened.session.closed().await.session_error(), Some((0, String::new())));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_without_a_window_does_not_hold_up_the_answer_for_ever() {
+    for accepts in [true, false] {
+        patiently(async {
+            let mut config = http3_client_config();
+            config.set_initial_max_stream_data_bidi_local(0);
+            let mut client = Client::with(&mut config).await;
+            let _control = client.uni(&settings()).await;
+            let _connect = client.bi(&headers()).await;
+            let request = client.server.accept().await.unwrap();
+            // Ten seconds pass at once.
+            tokio::time::pause();
+            let answered = if accepts {
+                request.accept().await.map(drop)
+            } else {
+                request.reject(http3::http::StatusCode::NOT_FOUND).await
+            };
+            tokio::time::resume();
+            assert!(matches!(answered, Err(Error::HandshakeTimeout)), "{answered:?}");
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

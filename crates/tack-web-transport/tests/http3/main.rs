@@ -50,9 +50,16 @@ fn http3_server(certificate: &Certificate) -> Endpoint {
 
 /// A connection of a client to a server, and the endpoint, which has to stay.
 async fn dial(server: std::net::SocketAddr) -> (Connection, Endpoint) {
+    dial_with(server, &mut http3_client_config()).await
+}
+
+/// The same with that configuration.
+async fn dial_with(
+    server: std::net::SocketAddr,
+    config: &mut tacklib::Config,
+) -> (Connection, Endpoint) {
     let endpoint = Endpoint::client(localhost(), EndpointConfig::default()).unwrap();
-    let mut config = http3_client_config();
-    let connecting = endpoint.connect(server, Some("localhost"), &mut config).unwrap();
+    let connecting = endpoint.connect(server, Some("localhost"), config).unwrap();
     (connecting.await.unwrap(), endpoint)
 }
 

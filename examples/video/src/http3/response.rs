@@ -57,7 +57,9 @@ impl Response {
             return Self::without_body("404", &[]);
         };
         let Ok((file, len)) = open(root, &path) else { return Self::without_body("404", &[]) };
-        let (status, part, content_range) = match request::range(field(b"range"), len) {
+        // Only GET has ranges (RFC 9110 section 14.2).
+        let asked = field(b"range").filter(|_| !is_head);
+        let (status, part, content_range) = match request::range(asked, len) {
             Part::Whole => ("200", 0..len, None),
             Part::Bytes(part) => {
                 let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);

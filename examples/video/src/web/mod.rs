@@ -23,7 +23,7 @@ pub use self::viewer::PageReport;
 use self::viewer::Viewer;
 use crate::http3;
 use crate::serve::Open;
-use crate::session::SendOptions;
+use crate::session::{SendOptions, WEB_TRANSPORT_DROPPED};
 use crate::transport::Identity;
 
 /// The longest wait: so soon a stop is followed.
@@ -62,7 +62,11 @@ impl PageCertificate {
     pub fn config(&self, profile: Profile) -> Result<Config> {
         let (chain, key) =
             (self.directory.path().join("chain.pem"), self.directory.path().join("key.pem"));
-        http3::config(profile, Some(Identity { chain: &chain, key: &key }))
+        let mut config = http3::config(profile, Some(Identity { chain: &chain, key: &key }))?;
+        let mut tack = *config.tack();
+        tack.deadline_error = WEB_TRANSPORT_DROPPED;
+        config.set_tack(tack);
+        Ok(config)
     }
 
     /// Writes the page for a server at that address.

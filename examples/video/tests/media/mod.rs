@@ -166,11 +166,17 @@ impl Ladder<'_> {
 
     /// Writes the playlists: with so many segments.
     pub fn list(&self, segments: usize, has_ended: bool) {
+        self.list_from(0, segments, has_ended);
+    }
+
+    /// The same without the first ones.
+    pub fn list_from(&self, first: usize, segments: usize, has_ended: bool) {
         for (rate, _) in self.forms {
-            let mut playlist = "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:1\n\
-                                #EXT-X-MAP:URI=\"init.mp4\"\n"
-                .to_owned();
-            for number in 0..segments {
+            let mut playlist = format!(
+                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:1\n\
+                 #EXT-X-MEDIA-SEQUENCE:{first}\n#EXT-X-MAP:URI=\"init.mp4\"\n"
+            );
+            for number in first..segments {
                 let _ = write!(playlist, "#EXTINF:1.000000,\n{number}.m4s\n");
             }
             if has_ended {

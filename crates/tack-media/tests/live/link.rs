@@ -18,13 +18,15 @@ use tacklib::{Connection, Profile};
 pub const MS: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(33);
 const LIFETIME: Duration = Duration::from_millis(200);
+/// The share of its rate that the encoder fills between key frames.
+const FILLED: f64 = 0.92;
 /// Frames from one key frame to the next, if none is asked for before.
 const GROUP: u64 = 90;
 
 /// One direction of the link.
 pub struct Way {
     delay: Duration,
-    bytes_per_second: u64,
+    pub bytes_per_second: u64,
     /// Bytes that may wait for the rate.
     buffer: u64,
     /// Nothing gets through.
@@ -74,12 +76,13 @@ pub struct Live {
     server: Connection,
     pub up: Way,
     down: Way,
-    control: EncoderControl,
+    pub control: EncoderControl,
+    lifetime: Duration,
     sent: u64,
     /// When pictures were shown whole, and which.
     pub shown: Vec<(Instant, u64)>,
     pub start: Instant,
-    sender: FrameSender,
+    pub sender: FrameSender,
     receiver: FrameReceiver,
     buffer: JitterBuffer,
     playback: Playback,
@@ -89,6 +92,16 @@ pub struct Live {
 
 impl Live {
     pub fn over(megabits: u64, delay: Duration, viewer: JitterBufferConfig) -> Self {
+        Self::with_lifetime(megabits, delay, viewer, LIFETIME)
+    }
+
+    /// The same, of frames that live for that time.
+    pub fn with_lifetime(
+        megabits: u64,
+        delay: Duration,
+        viewer: JitterBufferConfig,
+        lifetime: Duration,
+    ) -> Self {
         let client = tack_client(&mut profile_config(Profile::Video));
         let server = tack_server(&mut profile_config(Profile::Default));
         let now = Instant::now();
@@ -99,7 +112,8 @@ impl Live {
             server,
             up: Way::new(megabits, delay),
             down: Way::new(megabits, delay),
-            control: EncoderControl::new(now, config, LIFETIME),
+            control: EncoderControl::new(now, config, lifetime),
+            lifetime,
             sent: 0,
             shown: Vec::new(),
             start: now,
@@ -124,6 +138,7 @@ impl Live {
         while Instant::now() < end {
             self.carry();
             let now = Instant::now();
+            self.control.update(now, &self.client, self.sender.unwritten());
             if now >= self.next_frame {
                 self.next_frame += INTERVAL;
                 self.capture(now);
@@ -138,14 +153,14 @@ impl Live {
     }
 
     fn capture(&mut self, now: Instant) {
-        self.control.update(now, &self.client);
         let is_key = self.control.wants_key_frame(now) || self.sent.is_multiple_of(GROUP);
-        let bytes = usize::try_from(self.control.rate() / 8 / 33).unwrap();
+        let bits = self.control.rate() as f64 * FILLED * INTERVAL.as_secs_f64();
+        let bytes = (bits / 8.0) as usize;
         let frame = Frame {
             kind: if is_key { FrameKind::Key } else { FrameKind::Delta },
             layer: 0,
             captured_at: now,
-            deadline: now + LIFETIME,
+            deadline: now + self.lifetime,
             depends_on: self.last.filter(|_| !is_key),
         };
         let payload = vec![7; if is_key { 3 * bytes } else { bytes }];

@@ -1,14 +1,10 @@
 //! What a viewer sees behind an outage of the path.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
-#![allow(clippy::disallowed_methods)] // its clock is virtual
-
-mod live;
-
 use std::time::Duration;
 
-use live::*;
 use tack_media::JitterBufferConfig;
+
+use crate::link::*;
 
 /// How long pictures stand still behind an outage that begins so long behind the start, once playback goes on.
 fn later_freezes(begins: Duration) -> Vec<Duration> {
