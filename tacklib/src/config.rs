@@ -27,9 +27,10 @@ pub enum Profile {
     /// TACK with L = 10 and beta = 2, and a hundred acknowledgements a second at most.
     #[default]
     Default,
-    /// For live video (section VII-D of the paper): L = 2 and beta = 4, ProbeBW in 16
-    /// intervals and a bandwidth filter of 20, half of the default, so that a change of the
-    /// path is followed in half the time; ProbeRTT every 2.5 s, at three quarters of the rate.
+    /// For live video (section VII-D of the paper): L = 2 and beta = 4, a ProbeBW cycle of 16
+    /// probe units and a bandwidth filter of 20, half of the default, so that a change of the
+    /// path is followed in half the time; ProbeRTT after 2.5 s, at three quarters of the rate; an
+    /// initial window of 32 packets, packet trains, and a send buffer of 100 ms.
     Video,
     /// L = 1: small flows are acknowledged packet by packet; large ones are
     /// bound by beta all the same.

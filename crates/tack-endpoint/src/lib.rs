@@ -151,7 +151,8 @@
 //! | [`certificate`] | fingerprints, and addresses that a certificate names |
 //! | `socket`, `wait` | system calls |
 //!
-//! Only `endpoint_core`, `socket` and `wait` touch a socket, and the clock is read in one place.
+//! Only `socket`, `receive_linux`, `refusals`, `path_mtu`, `wait`, `arrival_clock` and `timer_fd` make system calls on
+//! sockets and clocks, and one function reads the clock that everything else goes by.
 //!
 //! [`runtime`] has what another runtime than mio needs to drive the same code, as `tack-tokio` does.
 

@@ -250,6 +250,9 @@ enum tack_frame_sender_event_type {
     TACK_FRAME_SENDER_EVENT_DROPPED = 2,
     // A stream that is not a frame's was reset at its deadline: the program's.
     TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED = 3,
+    // The receiver has stopped a stream that is not a frame's: the program's. Beside a sender of frames
+    // tack_conn_stream_stopped_next tells of none.
+    TACK_FRAME_SENDER_EVENT_OTHER_STOPPED = 4,
 };
 
 // Errors of HTTP/3. Those of QUIC behind them are TACK_H3_TRANSPORT_ERR_...: the number of enum tack_error less
@@ -664,7 +667,7 @@ struct tack_frame_sender_event {
     enum tack_frame_drop_cause cause;
     // The frame; TACK_NO_FRAME if the event is about none.
     uint64_t number;
-    // The stream of TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED; else 0.
+    // The stream of TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED and TACK_FRAME_SENDER_EVENT_OTHER_STOPPED; else 0.
     uint64_t stream_id;
 };
 

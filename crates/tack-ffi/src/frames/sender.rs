@@ -39,6 +39,9 @@ pub enum tack_frame_sender_event_type {
     TACK_FRAME_SENDER_EVENT_DROPPED = 2,
     /// A stream that is not a frame's was reset at its deadline: the program's.
     TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED = 3,
+    /// The receiver has stopped a stream that is not a frame's: the program's. Beside a sender of frames
+    /// tack_conn_stream_stopped_next tells of none.
+    TACK_FRAME_SENDER_EVENT_OTHER_STOPPED = 4,
 }
 
 /// Why a frame is not delivered.
@@ -71,7 +74,7 @@ pub struct tack_frame_sender_event {
     pub cause: tack_frame_drop_cause,
     /// The frame; TACK_NO_FRAME if the event is about none.
     pub number: u64,
-    /// The stream of TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED; else 0.
+    /// The stream of TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED and TACK_FRAME_SENDER_EVENT_OTHER_STOPPED; else 0.
     pub stream_id: u64,
 }
 
@@ -97,6 +100,10 @@ impl From<&SenderEvent> for tack_frame_sender_event {
             }
             SenderEvent::OtherExpired { stream_id } => {
                 told.event_type = c::TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED;
+                told.stream_id = stream_id;
+            }
+            SenderEvent::OtherStopped { stream_id } => {
+                told.event_type = c::TACK_FRAME_SENDER_EVENT_OTHER_STOPPED;
                 told.stream_id = stream_id;
             }
             _ => {}
