@@ -192,11 +192,13 @@ impl<S: DatagramSocket> EndpointCore<S> {
     }
 
     fn opening(&self) -> Opening {
-        if self.shut_down || self.is_full() && self.half_open.is_empty() {
+        let is_full = self.is_full();
+        if self.shut_down || is_full && self.half_open.is_empty() {
             Opening::Refused
-        } else if !self.is_full() && self.half_open.has_room() {
+        } else if !is_full && (!self.config.retry || self.half_open.has_room()) {
             Opening::Direct
         } else {
+            // Only to a client that has proven its address does another one give way.
             Opening::WithRetry
         }
     }
