@@ -116,6 +116,29 @@ fn a_client_connects_by_a_retry_that_names_an_id_of_six_octets() {
     assert!(server.endpoint.stats().retries_sent > 0);
 }
 
+/// The announcement has a version that is drawn anew whenever the parameters are read from the configuration, which
+/// costs a handshake with itself.
+#[test]
+fn the_parameters_of_a_server_without_spare_ids_are_read_once_for_all_its_clients() {
+    let config = common::endpoint_config(|config| config.quic_lb = Some(short_ids()));
+    let mut server = App::server(&Certificate::new(), config, vec![]);
+    let address = server.local_addr();
+    let announced: Vec<_> = (0..6)
+        .map(|n| {
+            let mut client = App::client();
+            let mut config = common::client_config();
+            config.enable_track_unknown_transport_parameters(1000);
+            let handle = client.connect_with(address, pattern(1000, n), &mut config);
+            run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+            let connection = client.endpoint.connection(handle).unwrap();
+            let parameters = connection.peer_transport_params().unwrap();
+            assert!(parameters.disable_active_migration);
+            parameters.unknown_params.clone().unwrap()
+        })
+        .collect();
+    assert!(announced.windows(2).all(|both| both[0] == both[1]), "{announced:?}");
+}
+
 // RFC 9000 section 8.1
 #[test]
 fn clients_prove_their_addresses_first_only_while_many_are_in_their_handshake() {
