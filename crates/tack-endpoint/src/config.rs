@@ -25,7 +25,9 @@ pub const INITIAL_RTT: Duration = Duration::from_millis(100);
 pub struct EndpointConfig {
     /// Connections a server keeps at once, half-open ones and those of all its workers included. While there are as many,
     /// packets that would open another are dropped, and clients try again; but of the network (an IPv4 address, or 2^64
-    /// of IPv6) that has begun most handshakes the oldest gives way to a client of another that has fewer. Default: 1000.
+    /// of IPv6) that has begun most handshakes the oldest gives way to a client of another that has fewer, once a Retry has
+    /// validated the address of that, also without `retry`. Where none has more, networks of 2^72 and of 2^80 addresses
+    /// are compared. Default: 1000.
     pub max_connections: usize,
     /// Whether a server validates the address of a client with a Retry before it allocates anything
     /// for it (RFC 9000 section 8.1.2). Costs one round trip. Clients on quiche lose what 0-RTT gains: quiche

@@ -6,6 +6,8 @@
 //!
 //! A Retry proves an address, and one address can fill a server with handshakes that it never completes. Where there is
 //! no place left, one of the network that has begun most of them gives way to a client of a network that has begun fewer.
+//! A customer with many networks of IPv6 can begin one in each: where none has begun more than others, wider
+//! networks are compared.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,8 +24,8 @@ const WITHOUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The places of one server, or of one of its workers.
 pub(crate) struct HalfOpen {
     limit: usize,
-    /// Connections in their handshake.
-    connections: ByNetwork<Handle>,
+    /// Connections in their handshake, by the networks of their clients and by wider ones.
+    connections: [ByNetwork<Handle>; 3],
     /// Until when those count that ended before: never more than the limit.
     ended: BinaryHeap<Reverse<Instant>>,
 }
@@ -38,7 +40,7 @@ pub(crate) struct HalfOpenClient {
 
 impl HalfOpen {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, connections: ByNetwork::default(), ended: BinaryHeap::new() }
+        Self { limit, connections: Default::default(), ended: BinaryHeap::new() }
     }
 
     /// Until when a connection counts that a client opens now.
@@ -48,18 +50,34 @@ impl HalfOpen {
 
     /// Whether one more may begin its handshake without a Retry.
     pub(crate) fn has_room(&self) -> bool {
-        self.connections.len().saturating_add(self.ended.len()) < self.limit
+        self.len().saturating_add(self.ended.len()) < self.limit
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.connections.is_empty()
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        let [connections, ..] = &self.connections;
+        connections.len()
+    }
+
+    fn remove(&mut self, handle: Handle, client: HalfOpenClient) {
+        for (connections, network) in
+            self.connections.iter_mut().zip(client.network.with_wider())
+        {
+            connections.remove(network, &handle);
+        }
     }
 
     /// Those of which one gives way to a client at this address, the oldest first; `None` if nobody does.
     pub(crate) fn give_way_to(&self, ip: IpAddr) -> Option<&VecDeque<Handle>> {
-        let own = self.connections.count(Network::of(ip));
-        self.connections.most().filter(|handles| handles.len() > own + 1)
+        let mut networks = self.connections.iter().zip(Network::of(ip).with_wider());
+        networks.find_map(|(connections, network)| {
+            let own = connections.count(network);
+            connections.most().filter(|handles| handles.len() > own + 1)
+        })
     }
 
     /// A client at this address begins its handshake.
@@ -70,17 +88,19 @@ impl HalfOpen {
         counts_until: Option<Instant>,
     ) -> HalfOpenClient {
         let network = Network::of(ip);
-        self.connections.push(network, handle);
+        for (connections, network) in self.connections.iter_mut().zip(network.with_wider()) {
+            connections.push(network, handle);
+        }
         HalfOpenClient { network, counts_until }
     }
 
     pub(crate) fn on_established(&mut self, handle: Handle, client: HalfOpenClient) {
-        self.connections.remove(client.network, &handle);
+        self.remove(handle, client);
     }
 
     /// One has ended before its handshake was done; it counts until its time.
     pub(crate) fn on_failed(&mut self, handle: Handle, client: HalfOpenClient) {
-        self.connections.remove(client.network, &handle);
+        self.remove(handle, client);
         if let Some(until) = client.counts_until
             && self.ended.len() < self.limit
         {
@@ -183,7 +203,7 @@ mod tests {
                 clients.fail();
             }
             assert_eq!(clients.half_open.ended.len(), limit);
-            assert!(clients.half_open.connections.is_empty());
+            assert!(clients.half_open.is_empty());
         }
     }
 
@@ -204,6 +224,24 @@ mod tests {
         assert_eq!(clients.gives_way_to("192.0.2.7"), Some(first));
         clients.open("2001:db8:0:1::3", None);
         assert_eq!(clients.gives_way_to("192.0.2.1"), Some(first));
+    }
+
+    #[test]
+    fn one_handshake_for_each_network_of_a_wider_one_keeps_no_other_out() {
+        for networks in [["a0", "a1", "a2"], ["a000", "a100", "a200"]] {
+            let [first, second, third] =
+                networks.map(|network| format!("2001:db8:0:{network}::1"));
+            let mut clients = Clients::new(0);
+            let oldest = clients.open(&first, None);
+            assert_eq!(clients.gives_way_to("192.0.2.1"), None, "each has one");
+            clients.open(&second, None);
+            assert_eq!(clients.gives_way_to(&third), None, "its own network");
+            for other in ["192.0.2.1", "2001:db8:1::1"] {
+                assert_eq!(clients.gives_way_to(other), Some(oldest), "{first}, {other}");
+            }
+            clients.open("192.0.2.1", None);
+            assert_eq!(clients.gives_way_to("192.0.2.1"), None, "no more than it would have");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Decides what becomes of a datagram: which connection gets it, or what answers it.
 //!
-//! The router touches no socket and no connection. With Retry it keeps no state for a client whose
+//! The router touches no socket and no connection. With a Retry it keeps no state for a client whose
 //! address is not validated (RFC 9000 section 8.1.2).
 
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub(crate) struct Router {
     pub(crate) ids: ConnectionIds,
     generator: CidGenerator,
     random: SystemRandom,
-    retry: Option<RetryTokens>,
+    retry: RetryTokens,
     reset_key: ResetKey,
     reset_limit: ResetLimit,
     is_server: bool,
@@ -49,7 +49,7 @@ pub(crate) enum Route {
 pub(crate) enum Opening {
     /// There are too many connections, or the endpoint shuts down.
     Refused,
-    /// Once a Retry has validated the client's address, if the settings want that at all.
+    /// Once a Retry has validated the client's address.
     WithRetry,
     /// At once.
     Direct,
@@ -78,7 +78,7 @@ pub(crate) enum Reply {
     Reset,
 }
 
-/// The shortest destination connection id of a client's first Initial (RFC 9000 section 7.2).
+/// The shortest destination connection id that a client makes up (RFC 9000 section 7.2). That of a Retry may be shorter.
 const MIN_INITIAL_DCID_LEN: usize = 8;
 
 /// How often to draw a connection id until one is free.
@@ -102,7 +102,7 @@ impl Router {
             ids: ConnectionIds::default(),
             generator: CidGenerator::new(quic_lb, index, &keys.mask)?,
             random: SystemRandom::new(),
-            retry: config.retry.then_some(retry),
+            retry,
             reset_key: ResetKey::new(config.reset_key.as_ref().unwrap_or(&keys.reset)),
             reset_limit: ResetLimit::new(now, index.count),
             is_server,
@@ -248,19 +248,16 @@ impl Router {
         if header.packet_type != LongPacketType::Initial {
             return Route::Drop(DropReason::UnknownConnection);
         }
-        if header.dcid.len() < MIN_INITIAL_DCID_LEN {
-            return Route::Drop(DropReason::Malformed);
-        }
         if opening == Opening::Refused {
             return Route::Drop(DropReason::NotAccepting);
         }
-        let Some(retry) = &self.retry else { return self.accept(&header, None) };
         let retry_scid = Some(header.dcid).filter(|id| id.len() == self.generator.cid_len());
-        let verified = retry_scid.map(|scid| retry.verify(now, from, header.token, scid));
+        let verified = retry_scid.map(|scid| self.retry.verify(now, from, header.token, scid));
         match verified {
             Some(Ok(odcid)) => self.accept(&header, Some(odcid)),
             // RFC 9000 section 8.1.2: the client has had its Retry and ignores another.
             Some(Err(TokenError::Expired)) => refuse_token(&header),
+            _ if header.dcid.len() < MIN_INITIAL_DCID_LEN => Route::Drop(DropReason::Malformed),
             // RFC 9000 section 8.1.3: a token that does not validate is as good as none. It may be
             // another server's, from a NEW_TOKEN frame.
             _ if opening == Opening::Direct => self.accept(&header, None),
@@ -282,10 +279,10 @@ impl Router {
 
     fn retry(&mut self, now: Instant, from: SocketAddr, header: &LongHeader<'_>) -> Route {
         let retry_scid = self.draw(CidGenerator::generate_for_retry);
-        let (Some(tokens), Ok(retry_scid)) = (&self.retry, retry_scid) else {
+        let Ok(retry_scid) = retry_scid else {
             return Route::Drop(DropReason::NotAccepting);
         };
-        let token = tokens.mint(now, from, header.dcid, &retry_scid);
+        let token = self.retry.mint(now, from, header.dcid, &retry_scid);
         let mut out = vec![0; 256];
         let written = quiche::retry(
             &ConnectionId::from_ref(header.scid),

@@ -13,9 +13,9 @@ fn client() -> SocketAddr {
     "192.0.2.1:50000".parse().unwrap()
 }
 
-fn server(now: Instant, retry: bool) -> Router {
-    let config = EndpointConfig { retry, ..EndpointConfig::default() };
-    Router::new(&config, true, now, &Worker::alone(now).unwrap()).unwrap()
+fn server(now: Instant) -> Router {
+    let worker = Worker::alone(now).unwrap();
+    Router::new(&EndpointConfig::default(), true, now, &worker).unwrap()
 }
 
 fn client_router(now: Instant) -> Router {
@@ -62,7 +62,7 @@ fn dropped(route: &Route) -> DropReason {
 #[test]
 fn the_token_of_a_retry_opens_a_connection_with_both_ids_of_the_client_and_one_of_its_own() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let (retry_scid, token) = get_retry(&mut router, now);
     let second = initial(VERSION_1, &retry_scid, &token, 1200);
     let Route::Accept(admission) = router.route(now, client(), &second, Opening::WithRetry)
@@ -79,7 +79,7 @@ fn the_token_of_a_retry_opens_a_connection_with_both_ids_of_the_client_and_one_o
 #[test]
 fn no_connection_announces_the_token_that_a_packet_to_the_id_of_its_retry_gets() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let (retry_scid, token) = get_retry(&mut router, now);
     let elsewhere = "192.0.2.2:50000".parse().unwrap();
     let probe = short(&retry_scid);
@@ -99,7 +99,7 @@ fn no_connection_announces_the_token_that_a_packet_to_the_id_of_its_retry_gets()
 #[test]
 fn a_token_that_does_not_validate_gets_another_retry() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let (scid, token) = get_retry(&mut router, now);
     let elsewhere = "192.0.2.2:50000".parse().unwrap();
     let garbage = vec![0x5a; token.len()];
@@ -117,7 +117,7 @@ fn a_token_that_does_not_validate_gets_another_retry() {
 #[test]
 fn an_expired_token_is_refused_as_invalid() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let (scid, token) = get_retry(&mut router, now);
     let late = now + EndpointConfig::default().retry_token_lifetime + Duration::from_millis(2);
     let second = initial(VERSION_1, &scid, &token, 1200);
@@ -133,7 +133,7 @@ fn an_expired_token_is_refused_as_invalid() {
 #[test]
 fn every_truncation_of_a_header_is_dropped() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let long = [0xc3, 0, 0, 0, 1, 3, 1, 2, 3, 2, 8, 9];
     for len in 0..long.len() {
         let route = router.route(now, client(), &long[..len], Opening::WithRetry);
@@ -149,7 +149,7 @@ fn every_truncation_of_a_header_is_dropped() {
 #[test]
 fn a_retry_is_smaller_than_what_asked_for_it() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let first = initial(VERSION_1, &[9; 20], b"", 1200);
     let Route::Reply(Reply::Retry, packet) =
         router.route(now, client(), &first, Opening::WithRetry)
@@ -162,35 +162,32 @@ fn a_retry_is_smaller_than_what_asked_for_it() {
 #[test]
 fn without_retry_the_first_initial_opens_a_connection_and_its_duplicate_finds_it() {
     let now = Instant::now();
-    let mut router = server(now, false);
+    let mut router = server(now);
     let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
-    let Route::Accept(admission) = router.route(now, client(), &first, Opening::WithRetry)
-    else {
+    let Route::Accept(admission) = router.route(now, client(), &first, Opening::Direct) else {
         panic!("not accepted");
     };
     let handle = Handle::for_test(7);
     router.ids.insert(admission.scid, handle);
     router.ids.insert_initial(client(), &admission.initial_dcid, handle);
 
-    let route = router.route(now, client(), &first, Opening::WithRetry);
+    let route = router.route(now, client(), &first, Opening::Direct);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 }
 
 #[test]
 fn a_full_server_opens_nothing_and_answers_nothing() {
     let now = Instant::now();
-    for retry in [true, false] {
-        let mut router = server(now, retry);
-        let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
-        let route = router.route(now, client(), &first, Opening::Refused);
-        assert_eq!(dropped(&route), DropReason::NotAccepting);
-    }
+    let mut router = server(now);
+    let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
+    let route = router.route(now, client(), &first, Opening::Refused);
+    assert_eq!(dropped(&route), DropReason::NotAccepting);
 }
 
 #[test]
 fn an_unknown_version_gets_a_version_negotiation_with_the_ids_swapped() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let first = initial(0x1a2a_3a4a, &[3; 40], b"", 1200);
     let Route::Reply(Reply::VersionNegotiation, packet) =
         router.route(now, client(), &first, Opening::WithRetry)
@@ -209,7 +206,7 @@ fn an_unknown_version_gets_a_version_negotiation_with_the_ids_swapped() {
 fn an_initial_below_1200_bytes_is_dropped_whatever_its_version() {
     let now = Instant::now();
     for version in [VERSION_1, 0x1a2a_3a4a] {
-        let mut router = server(now, true);
+        let mut router = server(now);
         let first = initial(version, &MADE_UP_DCID, b"", 1199);
         let route = router.route(now, client(), &first, Opening::WithRetry);
         assert_eq!(dropped(&route), DropReason::TooShort);
@@ -219,7 +216,7 @@ fn an_initial_below_1200_bytes_is_dropped_whatever_its_version() {
 #[test]
 fn an_initial_to_a_short_id_is_dropped() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let first = initial(VERSION_1, &[1; 7], b"", 1200);
     assert_eq!(
         dropped(&router.route(now, client(), &first, Opening::WithRetry)),
@@ -227,10 +224,48 @@ fn an_initial_to_a_short_id_is_dropped() {
     );
 }
 
+/// A router whose IDs are shorter than those that a client may make up.
+fn server_with_short_ids(now: Instant, server_id: Vec<u8>) -> Router {
+    let quic_lb = tack_packet::QuicLbConfig {
+        config_id: 0,
+        server_id,
+        nonce_len: 4,
+        key: None,
+        first_octet_encodes_cid_length: false,
+    };
+    let config = EndpointConfig { quic_lb: Some(quic_lb), ..EndpointConfig::default() };
+    Router::new(&config, true, now, &Worker::alone(now).unwrap()).unwrap()
+}
+
+// RFC 9000 section 7.2
+#[test]
+fn the_id_of_a_retry_may_be_shorter_than_one_that_a_client_makes_up() {
+    let now = Instant::now();
+    let expired =
+        now + EndpointConfig::default().retry_token_lifetime + Duration::from_millis(2);
+    for server_id in [vec![1], vec![1, 2]] {
+        let mut router = server_with_short_ids(now, server_id);
+        let (scid, token) = get_retry(&mut router, now);
+        let second = initial(VERSION_1, &scid, &token, 1200);
+        for opening in [Opening::WithRetry, Opening::Direct] {
+            let route = router.route(now, client(), &second, opening);
+            let Route::Accept(admission) = route else { panic!("not accepted: {route:?}") };
+            assert_eq!(admission.odcid.as_deref(), Some(&MADE_UP_DCID[..]));
+            let route = router.route(expired, client(), &second, opening);
+            assert!(matches!(route, Route::Reply(Reply::InvalidToken, _)), "{route:?}");
+            for token in [&[][..], &[0x5a; 60]] {
+                let made_up = initial(VERSION_1, &scid, token, 1200);
+                let route = router.route(now, client(), &made_up, opening);
+                assert_eq!(dropped(&route), DropReason::Malformed);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_packet_for_an_unknown_connection_gets_a_smaller_reset() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let short = vec![0x41; 30];
     let Route::Reply(Reply::Reset, packet) =
         router.route(now, client(), &short, Opening::WithRetry)
@@ -280,7 +315,7 @@ fn a_reset_reaches_the_connection_whose_server_sent_it() {
 #[test]
 fn no_answer_is_larger_than_what_it_answers() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     // xorshift: the same garbage each time.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
@@ -379,27 +414,23 @@ fn a_retry_token_is_good_at_every_worker_that_gets_its_id() {
 #[test]
 fn an_id_that_a_client_made_up_opens_one_connection_though_it_passes_for_another_workers() {
     let now = Instant::now();
-    let config = EndpointConfig { retry: false, ..EndpointConfig::default() };
-    let workers = Worker::all(2, now).unwrap();
-    let [mut first, mut second] =
-        [0, 1].map(|index| Router::new(&config, true, now, &workers[index]).unwrap());
+    let [mut first, mut second] = two_workers(now, None);
     let (look_alike, _) = second.new_id().unwrap();
     let opening = initial(VERSION_1, &look_alike, b"", 1200);
     for _ in 0..2 {
         assert!(matches!(
-            first.route(now, client(), &opening, Opening::WithRetry),
+            first.route(now, client(), &opening, Opening::Direct),
             Route::Forward(1)
         ));
     }
-    let Route::Accept(admission) =
-        second.route_here(now, client(), &opening, Opening::WithRetry)
+    let Route::Accept(admission) = second.route_here(now, client(), &opening, Opening::Direct)
     else {
         panic!("not accepted");
     };
     let handle = Handle::for_test(7);
     second.ids.insert(admission.scid, handle);
     second.ids.insert_initial(client(), &admission.initial_dcid, handle);
-    let route = second.route_here(now, client(), &opening, Opening::WithRetry);
+    let route = second.route_here(now, client(), &opening, Opening::Direct);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 }
 
@@ -433,7 +464,7 @@ fn every_id_of_a_router_has_the_configured_length() {
 #[test]
 fn without_load_a_client_needs_no_retry_and_one_that_had_one_before_keeps_its_ids() {
     let now = Instant::now();
-    let mut router = server(now, true);
+    let mut router = server(now);
     let (scid, token) = get_retry(&mut router, now);
     let first = initial(VERSION_1, &[7; 8], b"", 1200);
     let Route::Accept(admission) = router.route(now, client(), &first, Opening::Direct) else {

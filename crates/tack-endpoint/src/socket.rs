@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quinn_udp::{
@@ -77,6 +78,8 @@ pub struct UdpSocket<I> {
     io: I,
     /// Replaced where quinn-udp has given up more than the system refuses.
     state: RwLock<UdpSocketState>,
+    /// How many datagrams leave one by one, since the system refused a burst.
+    singly: AtomicUsize,
     local: SocketAddr,
     gso: bool,
     gro: bool,
@@ -126,7 +129,9 @@ impl<I: SystemSocket> UdpSocket<I> {
         let refusals = Refusals::new(&socket, config.count_refusals);
         let io = register(socket)?;
         let (gso, gro) = (config.gso, config.gro);
-        Ok(Self { io, state: RwLock::new(state), local, gso, gro, arrival_times, refusals })
+        let state = RwLock::new(state);
+        let singly = AtomicUsize::new(0);
+        Ok(Self { io, state, singly, local, gso, gro, arrival_times, refusals })
     }
 
     /// Sends a burst, as [`DatagramSocket::send`].
@@ -141,17 +146,32 @@ impl<I: SystemSocket> UdpSocket<I> {
                 .then_some(burst.from.ip()),
         };
         let sent = self.state().try_send(UdpSockRef::from(&self.io), &transmit);
-        sent.inspect_err(|error| {
-            if burst.count == 1 && error.kind() == io::ErrorKind::InvalidInput {
-                self.restore_offloads();
+        match &sent {
+            Ok(()) if self.sends_singly() => self.count_down(burst.count),
+            Ok(()) => {}
+            Err(error) => {
+                if let Some(singly) = singly_after(burst.count, error) {
+                    self.restore_offloads();
+                    self.singly.store(singly, Ordering::Relaxed);
+                }
+                self.refusals.on_error(&self.io, error);
             }
-            self.refusals.on_error(&self.io, error);
-        })
+        }
+        sent
     }
 
-    /// quinn-udp (0.6.3) takes it for a lack of segmentation offload and of ECN that Linux refuses a datagram (EINVAL),
-    /// and does without them on this socket from then on. Of a single datagram it is the addresses that were refused:
-    /// one of this host's that it has lost, or one that somebody has forged.
+    fn sends_singly(&self) -> bool {
+        self.singly.load(Ordering::Relaxed) > 0
+    }
+
+    #[cold]
+    fn count_down(&self, sent: usize) {
+        let left = self.singly.load(Ordering::Relaxed).saturating_sub(sent);
+        self.singly.store(left, Ordering::Relaxed);
+    }
+
+    /// quinn-udp (0.6.3) takes it for a lack of segmentation offload and of ECN that Linux refuses a datagram (EINVAL, EIO),
+    /// and does without them on this socket from then on.
     #[cold]
     fn restore_offloads(&self) {
         match UdpSocketState::new(UdpSockRef::from(&self.io)) {
@@ -210,7 +230,7 @@ impl<I: SystemSocket> DatagramSocket for UdpSocket<I> {
 
     fn max_segments(&self) -> usize {
         // Asked each time: quinn-udp lowers it when the system refuses an offload.
-        if self.gso { self.state().max_gso_segments() } else { 1 }
+        if self.gso && !self.sends_singly() { self.state().max_gso_segments() } else { 1 }
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
@@ -337,6 +357,22 @@ fn set_timestamps(socket: &impl SystemSocket, on: bool) -> bool {
         let _ = (socket, on);
         false
     }
+}
+
+/// So many datagrams leave one by one after a burst that the system refused. Another refusal costs a few system calls, and
+/// only the device of one destination may lack the offload.
+const SINGLY: usize = 1000;
+
+/// How many datagrams are to leave one by one after this error of a burst of `count`; `None` if the error says nothing
+/// of the socket's offloads.
+fn singly_after(count: usize, error: &io::Error) -> Option<usize> {
+    #[cfg(unix)]
+    let is_refused = matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL));
+    #[cfg(not(unix))]
+    let is_refused = error.kind() == io::ErrorKind::InvalidInput;
+    // Of a single datagram it is the addresses that were refused: one of this host's that it has lost, or one that
+    // somebody has forged. A burst before it may have been refused for the same.
+    is_refused.then_some(if count > 1 { SINGLY } else { 0 })
 }
 
 fn classify(error: &io::Error) -> SendError {
@@ -622,6 +658,52 @@ mod tests {
                 let from = SocketAddr::from(([127, 0, 0, 1], 0));
                 socket.send(&Burst { from, to: good.local_addr(), ..burst }).unwrap();
             }
+        }
+    }
+
+    /// More datagrams than the kernel splits.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_burst_that_the_system_refuses_costs_no_ecn_marks_and_bursts_for_a_while_only() {
+        const COUNT: usize = 200;
+        let localhost = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut sender = bind(localhost, &EndpointConfig::default()).unwrap();
+        let mut receiver = bind(localhost, &EndpointConfig::default()).unwrap();
+        let segments = sender.max_segments();
+        if segments == 1 {
+            return; // No segmentation offload here: there is nothing to refuse.
+        }
+        let contents = [7; 10 * COUNT];
+        let (from, to) = (sender.local_addr(), receiver.local_addr());
+        let ecn = EcnCodepoint::Ect0;
+        let burst = Burst { contents: &contents, segment: 10, count: COUNT, from, to, ecn };
+        let error = sender.send(&burst).unwrap_err();
+        assert_eq!(classify(&error), SendError::Offload, "{error}");
+        assert_eq!(sender.max_segments(), 1);
+
+        let single = Burst { contents: &[7; 10], segment: 10, count: 1, from, to, ecn };
+        let mut buffers = ReceiveBuffers::new();
+        let mut sent = 0;
+        while sender.max_segments() == 1 {
+            sender.send(&single).unwrap();
+            let count = receiver.receive(&mut buffers).unwrap();
+            let marks: Vec<_> =
+                buffers.filled(count).map(|(meta, _)| codepoint(&meta)).collect();
+            assert_eq!(marks, [ecn]);
+            sent += 1;
+            assert!(sent <= 10_000, "no bursts any more");
+        }
+        assert_eq!(sender.max_segments(), segments);
+    }
+
+    #[test]
+    fn a_burst_that_is_refused_has_the_next_leave_one_by_one_unless_single_ones_are_too() {
+        let after = |count, code| singly_after(count, &io::Error::from_raw_os_error(code));
+        for code in [libc::EIO, libc::EINVAL] {
+            assert_eq!((after(2, code), after(1, code)), (Some(SINGLY), Some(0)));
+        }
+        for code in [libc::EAGAIN, libc::EMSGSIZE, libc::ENOBUFS, libc::ECONNREFUSED] {
+            assert_eq!((after(2, code), after(1, code)), (None, None));
         }
     }
 

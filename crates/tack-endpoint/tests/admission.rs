@@ -12,7 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use common::{
     App, Certificate, Direction, PATIENCE, Relay, pattern, run_alone, run_until, run_with,
 };
-use tack_endpoint::{CloseReason, Endpoint, EndpointConfig};
+use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, QuicLbConfig};
 
 /// Sends a datagram to the server and returns its answer, if there is any once the server has
 /// handled the datagram.
@@ -92,6 +92,51 @@ fn a_handshake_is_completed_whatever_the_limit() {
     let accepted = server.only();
     server.endpoint.lift_receive_limit(accepted);
     run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+}
+
+/// What a load balancer without a key reads from IDs of six octets.
+fn short_ids() -> QuicLbConfig {
+    QuicLbConfig {
+        config_id: 0,
+        server_id: vec![1],
+        nonce_len: 4,
+        key: None,
+        first_octet_encodes_cid_length: false,
+    }
+}
+
+// RFC 9000 section 7.2
+#[test]
+fn a_client_connects_by_a_retry_that_names_an_id_of_six_octets() {
+    let config = common::endpoint_config(|config| config.quic_lb = Some(short_ids()));
+    let mut server = App::server(&Certificate::new(), config, vec![]);
+    let mut client = App::client();
+    let handle = client.connect(server.local_addr(), pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    assert!(server.endpoint.stats().retries_sent > 0);
+}
+
+/// The announcement has a version that is drawn anew whenever the parameters are read from the configuration, which
+/// costs a handshake with itself.
+#[test]
+fn the_parameters_of_a_server_without_spare_ids_are_read_once_for_all_its_clients() {
+    let config = common::endpoint_config(|config| config.quic_lb = Some(short_ids()));
+    let mut server = App::server(&Certificate::new(), config, vec![]);
+    let address = server.local_addr();
+    let announced: Vec<_> = (0..6)
+        .map(|n| {
+            let mut client = App::client();
+            let mut config = common::client_config();
+            config.enable_track_unknown_transport_parameters(1000);
+            let handle = client.connect_with(address, pattern(1000, n), &mut config);
+            run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+            let connection = client.endpoint.connection(handle).unwrap();
+            let parameters = connection.peer_transport_params().unwrap();
+            assert!(parameters.disable_active_migration);
+            parameters.unknown_params.clone().unwrap()
+        })
+        .collect();
+    assert!(announced.windows(2).all(|both| both[0] == both[1]), "{announced:?}");
 }
 
 // RFC 9000 section 8.1
@@ -304,6 +349,27 @@ fn handshakes_that_one_network_begins_and_never_completes_keep_no_other_out() {
     let handle = client.connect(server.local_addr(), pattern(1000, 1));
     run_until(&mut server, &mut client, |_, client| client.is_done(handle));
     assert_eq!(server.endpoint.stats().handshakes_failed, 1, "the oldest has given way");
+}
+
+#[test]
+fn handshakes_begun_without_a_retry_keep_no_client_out_that_proves_another_address() {
+    let mut server = server(common::endpoint_config(|config| {
+        config.retry = false;
+        config.max_connections = 2;
+    }));
+    let to = server.local_addr();
+    for _ in 0..2 {
+        stranger().send_to(&first_initial(to), to).unwrap();
+    }
+    run_alone(&mut server, |server| server.endpoint.stats().accepted == 2);
+    let elsewhere = SocketAddr::from(([127, 0, 0, 2], 0));
+    let endpoint = Endpoint::client(elsewhere, EndpointConfig::default()).unwrap();
+    let mut client = App::new(endpoint, None);
+    let handle = client.connect(to, pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    let stats = server.endpoint.stats();
+    assert!(stats.retries_sent > 0, "{stats:?}");
+    assert_eq!(stats.handshakes_failed, 1, "the oldest has given way");
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub struct EndpointCore<S: DatagramSocket> {
     config: EndpointConfig,
     /// For the connections a server accepts.
     server: Option<tacklib::Config>,
+    /// Whether `server` asks clients not to migrate.
+    disables_migration: bool,
     socket: S,
     receive_buffers: ReceiveBuffers,
     receive_schedule: ReceiveSchedule,
@@ -101,22 +103,17 @@ impl<S: DatagramSocket> EndpointCore<S> {
     /// Puts one of several workers of a port on its socket.
     pub(crate) fn for_worker(
         socket: S,
-        mut server: Option<tacklib::Config>,
+        server: Option<tacklib::Config>,
         config: EndpointConfig,
         now: Instant,
         worker: Worker,
     ) -> Result<Self, Error> {
         let router = Router::new(&config, server.is_some(), now, &worker)?;
-        if !router.has_spare_ids()
-            && let Some(server) = &mut server
-        {
-            // A client that migrates needs another connection id (RFC 9000 section 9.5).
-            server.set_disable_active_migration(true);
-        }
         Ok(Self {
             half_open: HalfOpen::new(config.half_open_without_retry),
             config,
             server,
+            disables_migration: false,
             socket,
             receive_buffers: ReceiveBuffers::new(),
             receive_schedule: ReceiveSchedule::new(),

@@ -1,6 +1,7 @@
 //! Datagrams on their way in: to a connection, to a new one, or to an answer that needs none.
 
 use std::io;
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
@@ -79,7 +80,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.half_open.on_time(now);
         self.receive_forwarded(now);
         // Buffers and connections are borrowed at the same time.
-        let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
+        let mut buffers = mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
         let received = self.receive_into(now, &mut buffers);
         self.receive_buffers = buffers;
         received
@@ -192,11 +193,13 @@ impl<S: DatagramSocket> EndpointCore<S> {
     }
 
     fn opening(&self) -> Opening {
-        if self.shut_down || self.is_full() && self.half_open.is_empty() {
+        let is_full = self.is_full();
+        if self.shut_down || is_full && self.half_open.is_empty() {
             Opening::Refused
-        } else if !self.is_full() && self.half_open.has_room() {
+        } else if !is_full && (!self.config.retry || self.half_open.has_room()) {
             Opening::Direct
         } else {
+            // Only to a client that has proven its address does another one give way.
             Opening::WithRetry
         }
     }
@@ -273,8 +276,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         }
         let config = self.server.as_mut()?;
         config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
-        if !self.router.has_spare_ids() {
-            // There may have been some before.
+        // A client that migrates needs another connection id (RFC 9000 section 9.5). Once: whatever changes the
+        // configuration has its transport parameters read anew.
+        if !self.router.has_spare_ids() && !mem::replace(&mut self.disables_migration, true) {
             config.set_disable_active_migration(true);
         }
         self.config.prepare_path_mtu(config, to, from);
