@@ -6,7 +6,7 @@ use std::time::Duration;
 use tack_packet::QuicLbConfig;
 use tacklib::Ecn;
 
-use crate::path_mtu::first_link_payload;
+use crate::path_mtu::largest_to_try;
 
 /// An initial round-trip time for lossy paths.
 ///
@@ -87,8 +87,8 @@ pub struct EndpointConfig {
     /// such. It tries what the first link of the route takes, up to 16,383 bytes, which takes the place of
     /// [`set_max_send_udp_payload_size`](quiche::Config::set_max_send_udp_payload_size) and
     /// [`discover_pmtu`](quiche::Config::discover_pmtu) in the connection's configuration; until it has found
-    /// more, it sends 1,200 bytes. Where the system does not tell of the link (it does on Linux), the configuration
-    /// counts. The peer has to accept as much
+    /// more, it sends 1,200 bytes. It tries what Ethernet takes where Linux knows no route; other systems do not tell of
+    /// the link, and the configuration counts. The peer has to accept as much
     /// ([`set_max_recv_udp_payload_size`](quiche::Config::set_max_recv_udp_payload_size)): what it drops is not
     /// tried again. A path that becomes narrower later is noticed by all profiles but
     /// [`Off`](tacklib::Profile::Off). Default: false.
@@ -144,7 +144,7 @@ impl EndpointConfig {
         if !self.discover_path_mtu {
             return;
         }
-        if let Some(payload) = first_link_payload(local, peer) {
+        if let Some(payload) = largest_to_try(local, peer) {
             connection.set_max_send_udp_payload_size(payload);
             connection.discover_pmtu(true);
         }

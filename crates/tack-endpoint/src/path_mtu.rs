@@ -5,6 +5,8 @@
 //! most paths are no narrower.
 
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::net::SocketAddrV6;
 
 /// The headers of UDP and of IPv4 or IPv6 without options, bytes.
 const UDP_HEADER: usize = 8;
@@ -17,9 +19,21 @@ const SMALLEST: usize = 1200;
 /// The largest packets that are worth trying, bytes of UDP payload: quiche writes none that are longer.
 const LARGEST: usize = 16_383;
 
-/// The UDP payload, in bytes, that the first link towards `peer` takes; `None` if the system does not tell.
-pub fn first_link_payload(local: SocketAddr, peer: SocketAddr) -> Option<usize> {
-    payload(mtu_of_route(local, peer)?, peer)
+/// What a link is taken for that Linux does not tell of, as there is no route at present, or that is too narrow for QUIC;
+/// bytes with headers.
+const ETHERNET_MTU: usize = 1500;
+
+/// The largest UDP payload, in bytes, to try towards `peer`; `None` where the system tells of no link at all.
+///
+/// On Linux there always is one: a server's configuration is one for all clients, so that what was tried with the last
+/// one would be tried otherwise.
+pub fn largest_to_try(local: SocketAddr, peer: SocketAddr) -> Option<usize> {
+    let known = mtu_of_route(local, peer).and_then(|mtu| payload(mtu, peer));
+    if cfg!(target_os = "linux") {
+        known.or_else(|| payload(ETHERNET_MTU, peer))
+    } else {
+        known
+    }
 }
 
 /// What is left of a link's MTU for the payload of UDP.
@@ -39,7 +53,7 @@ fn payload(mtu: usize, peer: SocketAddr) -> Option<usize> {
 fn mtu_of_route(local: SocketAddr, peer: SocketAddr) -> Option<usize> {
     use rustix::net::sockopt::{ip_mtu, ipv6_mtu};
 
-    let socket = std::net::UdpSocket::bind(SocketAddr::new(local.ip(), 0)).ok()?;
+    let socket = std::net::UdpSocket::bind(beside(local, peer)).ok()?;
     socket.connect(peer).ok()?;
     let mtu = match peer {
         SocketAddr::V4(_) => ip_mtu(&socket),
@@ -47,6 +61,23 @@ fn mtu_of_route(local: SocketAddr, peer: SocketAddr) -> Option<usize> {
         SocketAddr::V6(_) => ipv6_mtu(&socket),
     };
     usize::try_from(mtu.ok()?).ok()
+}
+
+/// Another port of the local address. A link-local one is that of the peer's link (RFC 4007 section 6), which is not told
+/// with the address that a datagram came to.
+#[cfg(target_os = "linux")]
+fn beside(local: SocketAddr, peer: SocketAddr) -> SocketAddr {
+    match (local, peer) {
+        (SocketAddr::V6(local), SocketAddr::V6(peer))
+            if local.scope_id() == 0 && local.ip().is_unicast_link_local() =>
+        {
+            SocketAddrV6::new(*local.ip(), 0, 0, peer.scope_id()).into()
+        }
+        (SocketAddr::V6(local), _) => {
+            SocketAddrV6::new(*local.ip(), 0, 0, local.scope_id()).into()
+        }
+        (SocketAddr::V4(_), _) => SocketAddr::new(local.ip(), 0),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -84,7 +115,33 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
+    fn a_link_local_address_is_bound_on_its_link() {
+        let at = |address: &str, scope_id| {
+            SocketAddr::from(SocketAddrV6::new(address.parse().unwrap(), 4433, 0, scope_id))
+        };
+        let bound = |local, peer| match beside(local, peer) {
+            SocketAddr::V6(address) => (address.port(), address.scope_id()),
+            SocketAddr::V4(address) => panic!("{address}"),
+        };
+        let peer = at("fe80::2", 3);
+        assert_eq!(bound(at("fe80::1", 3), peer), (0, 3));
+        assert_eq!(bound(at("fe80::1", 0), peer), (0, 3));
+        assert_eq!(bound(at("2001:db8::1", 0), peer), (0, 0));
+        assert_eq!(beside(IPV4, IPV4), SocketAddr::new(IPV4.ip(), 0));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
     fn the_loopback_interface_takes_the_largest_packets() {
-        assert_eq!(first_link_payload(SocketAddr::new(IPV4.ip(), 0), IPV4), Some(LARGEST));
+        assert_eq!(largest_to_try(SocketAddr::new(IPV4.ip(), 0), IPV4), Some(LARGEST));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_ethernet_takes_is_tried_where_there_is_no_route() {
+        let lost: SocketAddr = "198.51.100.77:0".parse().unwrap();
+        assert_eq!(largest_to_try(lost, IPV4), Some(1472));
+        let lost: SocketAddr = "[2001:db8::77]:0".parse().unwrap();
+        assert_eq!(largest_to_try(lost, IPV6), Some(1452));
     }
 }
