@@ -7,6 +7,7 @@
 //! quiche tells whether it has anything to send but an acknowledgement.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
@@ -260,24 +261,24 @@ impl ReceiveWindows {
     /// The record of a stream. What comes of a stream that quiche has done with does not begin a new one: what was read of
     /// it is not known any more.
     fn stream(&mut self, stream_id: u64, is_over: &dyn Fn(u64) -> bool) -> Option<&mut Stream> {
-        let limit = self.initial_limit(stream_id);
-        if !self.streams.contains_key(&stream_id) {
-            if is_over(stream_id) {
-                return None;
-            }
-            if self.streams.len() >= self.most_records {
-                self.streams.retain(|id, _| !is_over(*id));
-                self.most_records = LEAST_RECORDS.max(2 * self.streams.len());
-            }
+        if self.streams.len() >= self.most_records {
+            self.streams.retain(|id, _| !is_over(*id));
+            self.most_records = LEAST_RECORDS.max(2 * self.streams.len());
         }
-        Some(self.streams.entry(stream_id).or_insert(Stream {
-            window: Window::new(limit),
-            received: 0,
-            ahead: 0,
-            finished: false,
-            ended: false,
-            filled: false,
-        }))
+        let limit = self.initial_limit(stream_id);
+        // One look-up: each STREAM frame and each read comes here.
+        match self.streams.entry(stream_id) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(_) if is_over(stream_id) => None,
+            Entry::Vacant(new) => Some(new.insert(Stream {
+                window: Window::new(limit),
+                received: 0,
+                ahead: 0,
+                finished: false,
+                ended: false,
+                filled: false,
+            })),
+        }
     }
 
     fn initial_limit(&self, stream_id: u64) -> u64 {
