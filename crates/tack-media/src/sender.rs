@@ -118,7 +118,7 @@ struct Waiting {
 /// sender's begin ([`FrameSender::with_first_stream`]).
 ///
 /// Its events tell of all streams that expire or that the receiver stops: [`Connection::stream_expired_next`] and
-/// [`Connection::stream_stopped_next`] are not to be asked beside it.
+/// [`Connection::stream_stopped_next`] must not be called beside it.
 ///
 /// Other streams share the send buffer of the connection, and a frame begins when no more waits there than leaves in
 /// 10 ms. An application that sends other data beside frames writes it at a lower urgency than theirs, and only while

@@ -136,7 +136,7 @@ impl Place {
 }
 
 impl PartFile {
-    /// Opens and locks the temporary file for `path`; creates it if there is none.
+    /// Opens and locks the temporary file for `path`; creates it if it does not exist.
     #[cfg(test)]
     pub(crate) fn open(
         root: &Root,
@@ -146,7 +146,7 @@ impl PartFile {
         Self::open_at(Place::find(root, path, policy)?)
     }
 
-    /// Opens and locks the temporary file for a place; creates it if there is none.
+    /// Opens and locks the temporary file for a place; creates it if it does not exist.
     pub(super) fn open_at(place: Place) -> Result<Self, TransferError> {
         let Place { directory, part_name, policy, .. } = &place;
         let file = open_or_create(directory, part_name, policy.opens_directories)?;

@@ -39,7 +39,7 @@ pub(super) fn open_existing(
     Err(TransferError::Busy)
 }
 
-/// The same; creates it if there is none. The directory may be opened to its owner where it `opens`.
+/// The same; creates it if it does not exist. The directory may be opened to its owner where it `opens`.
 pub(super) fn open_or_create(
     directory: &OwnedFd,
     part_name: &str,

@@ -74,9 +74,9 @@ pub(super) struct LossSignals {
     lowest: Option<Duration>,
     /// When packets were acknowledged last that had queued.
     queued_at: Option<Instant>,
-    /// What of the round came when that was long ago.
+    /// What the round has shown since the last one whose packets had queued was long ago.
     unqueued: Tally,
-    /// Decayed sums of what came so.
+    /// Decayed sums of what the path has lost by itself, and of what has arrived meanwhile.
     base_acked: f64,
     base_lost: f64,
 }
@@ -258,6 +258,19 @@ mod tests {
         rounds.acked(40 * MS, 90, 10, Some(40 * MS));
         rounds.signals.on_round(&PATH, true);
         assert!(rounds.signals.base_share() > 0.0, "the queue is long gone");
+    }
+
+    #[test]
+    fn where_delay_varies_by_itself_rounds_that_lose_little_teach_all_the_same() {
+        for (lost, learnt) in [(40, 0.04), (60, 0.0)] {
+            let mut rounds = Rounds::new();
+            for _ in 0..20 {
+                rounds.acked(40 * MS, 500, 0, Some(50 * MS));
+                rounds.acked(MS, 500 - lost, lost, Some(40 * MS));
+                rounds.signals.on_round(&PATH, true);
+            }
+            assert!((rounds.signals.base_share() - learnt).abs() < 1e-9, "TACK-6.5-1, {lost}");
+        }
     }
 
     #[test]
