@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use super::{
-    AckOutcome, BULK_PACKETS, Deviation, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase,
-    Sender, Violation,
+    AckOutcome, BULK_PACKETS, Deviation, Feedback, INITIAL_RTT, MinRttNews, Newest, Peer,
+    Phase, Sender, Violation,
 };
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
@@ -158,7 +158,8 @@ impl Sender {
             Bandwidth::from_bytes_per_second(rate.delivery_rate)
         });
         let round_trip = round_trip.or(outcome.current.largest_rtt);
-        self.feed(now, &tack.ranges, &outcome, reported, round_trip);
+        let hold = Duration::from_micros(tack.ack_delay_us);
+        self.feed(now, (&tack.ranges, hold), &outcome, reported, round_trip);
         outcome
     }
 
@@ -186,7 +187,8 @@ impl Sender {
         // TACK-6.1-2: the receiver's rate comes with TACKs. An IACK leaves when a loss shows,
         // right behind an A-MPDU as a rule: taken there, a sample is always too high.
         outcome.current.sample = None;
-        self.feed(now, &iack.ranges, &outcome, None, outcome.current.largest_rtt);
+        let hold = Duration::from_micros(iack.ack_delay_us);
+        self.feed(now, (&iack.ranges, hold), &outcome, None, outcome.current.largest_rtt);
         outcome
     }
 
@@ -203,7 +205,7 @@ impl Sender {
         self.sample_delayed(now, &outcome, ack_delay);
         self.stats.acks += 1;
         self.sample_gap(now, false);
-        self.feed(now, &ack.ranges, &outcome, None, outcome.current.largest_rtt);
+        self.feed(now, (&ack.ranges, ack_delay), &outcome, None, outcome.current.largest_rtt);
         outcome
     }
 
@@ -306,7 +308,7 @@ impl Sender {
     fn feed(
         &mut self,
         now: Instant,
-        ranges: &AckRanges<'_>,
+        (ranges, hold): (&AckRanges<'_>, Duration),
         outcome: &AckOutcome,
         reported: Option<Bandwidth>,
         round_trip: Option<Duration>,
@@ -341,6 +343,15 @@ impl Sender {
             was_no_persistent_congestion: outcome.current.was_no_persistent_congestion,
             in_flight: self.sent.in_flight().saturating_sub(arrived),
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
+            newest: outcome.current.largest_rtt.and_then(|since| {
+                Some(Newest {
+                    packet_number: ranges.largest(),
+                    left: now.checked_sub(since)?,
+                    arrived: now.checked_sub(hold.min(since) + ack_path)?,
+                    acked: now.checked_sub(ack_path)?,
+                    delivered: self.sent.delivered(),
+                })
+            }),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
         let order = self.follow_careful_resume(now, ranges.largest(), &feedback, &path);

@@ -554,6 +554,7 @@ impl Sender {
         let flight = (self.sent.in_flight(), self.limits.inflight_cap);
         let jumps = self.path.careful_resume.jump(now, flight, &path, in_startup);
         if jumps {
+            self.path.bbr.end_startup_trains();
             self.restart_pacer(now);
             self.recompute();
         }

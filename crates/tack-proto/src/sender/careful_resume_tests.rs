@@ -75,7 +75,7 @@ fn without_saved_parameters_nothing_differs() {
     confirm(&mut harness);
     send_for(&mut harness, RTT);
     assert_eq!(state(&harness), (Normal, None));
-    assert!(harness.sender.in_flight() < 4 * IW);
+    assert!(harness.sender.in_flight() < 7 * IW, "what is proven, and a train of half as much");
 }
 
 // TACK-6.7-2
@@ -370,7 +370,7 @@ fn another_path_gets_no_jump_and_nor_does_the_first_one_afterwards() {
     harness.sender.set_path(harness.now, PathId::default());
     send_for(&mut harness, RTT);
     assert_eq!(state(&harness), (Normal, Some(Trigger::PathChanged)));
-    assert!(harness.sender.in_flight() < 5 * IW);
+    assert!(harness.sender.in_flight() < 7 * IW);
 }
 
 // TACK-6.7-7

@@ -29,9 +29,9 @@ deviations! {
     /// A cycle without congestion lasts 32 units (TACK-6.2-6). Without: Cruise lasts 2 to 3 s, or 63
     /// round trips, always (PickProbeWait).
     ShortCycle,
-    /// Startup goes by the last quarter of a round trip, where that shows more (TACK-6.2-14). Without: by max_bw,
-    /// which shows all of one.
-    StartupRate,
+    /// Startup asks by packet trains whether the path carries four times as much (TACK-6.2-14). Without: it doubles the
+    /// rate each round trip.
+    StartupTrains,
     /// A path that stands still is waited for, and what queued in front of it drains (TACK-6.2-7).
     /// Without: a silence is nothing special.
     Outages,

@@ -66,7 +66,7 @@ use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
 use ack_spacing::AckSpacingModel;
-use bbr::{Bbr, Feedback, MinRttNews};
+use bbr::{Bbr, Feedback, MinRttNews, Newest};
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
@@ -558,6 +558,11 @@ impl Sender {
                 if self.begins_train(now) {
                     self.path.trains.on_head(now);
                 }
+                let path = self.limits.path;
+                if self.path.bbr.on_packet_sent(now, (packet_number, bytes as u64), &path) {
+                    self.restart_pacer(now);
+                    self.recompute();
+                }
                 self.on_data_sent(now, bytes);
                 self.path.restart.on_sent(now, packet_number);
                 if self.config.packet_trains {
@@ -635,6 +640,7 @@ impl Sender {
         self.path.pacer.on_held_back();
         if !self.is_inflight_limited() {
             self.sent.on_run_dry();
+            self.path.bbr.on_run_dry();
             if self.config.packet_trains {
                 self.path.trains.on_run_dry();
             }

@@ -15,10 +15,10 @@ impl Bbr {
         let least = path.least_rate();
         match self.state {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
-            State::Startup => self
-                .startup_bandwidth()
-                .scaled(startup::GAIN)
-                .max(path.initial_rate(startup::GAIN)),
+            State::Startup => self.trains.pacing_rate(bandwidth).unwrap_or_else(|| {
+                let doubling = bandwidth.scaled(startup::GAIN);
+                doubling.max(path.initial_rate(startup::GAIN))
+            }),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             // TACK-6.2-16: what arrives is to be the path's rate. What Down loses tells how much more that takes.
@@ -44,11 +44,6 @@ impl Bbr {
         self.minimum_window.bound_inflight(self.model_cap(path))
     }
 
-    /// What Startup goes by.
-    fn startup_bandwidth(&self) -> Bandwidth {
-        self.bandwidth().max(self.startup_rate)
-    }
-
     fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return path.initial_window };
@@ -56,8 +51,10 @@ impl Bbr {
         let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
             State::Startup => {
-                let bdp = self.startup_bandwidth().bytes_in(path.startup_rtt());
-                let held = self.startup_bandwidth().bytes_in(path.ack_interval);
+                if let Some(cap) = self.trains.inflight_cap(self.bandwidth(), path) {
+                    return cap;
+                }
+                let bdp = self.bandwidth().bytes_in(path.startup_rtt());
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
                 // Where there is one TACK in a round trip or less, the rate doubles by what it finds.

@@ -21,6 +21,7 @@ mod safe_retreat;
 mod share;
 mod short_term;
 mod startup;
+mod startup_trains;
 mod state;
 mod undo;
 
@@ -52,6 +53,8 @@ use reported_rate_bound::bounded;
 use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
+pub(in crate::sender) use startup_trains::Newest;
+use startup_trains::StartupTrains;
 pub use state::ProbeBwPhase;
 use state::{Cause, State};
 use undo::{Ended, LossEpisode};
@@ -108,6 +111,8 @@ pub struct Feedback {
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.
     pub round_trip: Option<Duration>,
+    /// The newest packet that it has acknowledged, unless that was known before.
+    pub newest: Option<Newest>,
     /// Whether the minimum of the round trips is out of date.
     pub min_rtt_expired: bool,
 }
@@ -150,8 +155,7 @@ pub struct Bbr {
     cycle: Cycle,
     max_bw: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
-    /// What Startup goes by where it is more than max_bw.
-    startup_rate: Bandwidth,
+    trains: StartupTrains,
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
     loss: LossSignals,
@@ -219,7 +223,7 @@ impl Bbr {
             cycle: Cycle::new(&config, now, random),
             max_bw: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
-            startup_rate: Bandwidth::ZERO,
+            trains: StartupTrains::new(ecn),
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
             loss: LossSignals::default(),
@@ -341,6 +345,24 @@ impl Bbr {
         self.extra_acked.interrupt();
     }
 
+    /// A packet of this number and size leaves. True if the pacing rate changes with it.
+    #[inline]
+    pub fn on_packet_sent(&mut self, now: Instant, sent: (u64, u64), path: &PathModel) -> bool {
+        matches!(self.state, State::Startup)
+            && self.has(Deviation::StartupTrains)
+            && self.trains.on_sent(now, sent, path)
+    }
+
+    /// The application has nothing more to send.
+    pub fn on_run_dry(&mut self) {
+        self.trains.on_run_dry();
+    }
+
+    /// The rate is found in another way.
+    pub fn end_startup_trains(&mut self) {
+        self.trains.end();
+    }
+
     /// As much is in flight as [`Self::inflight_cap`] allows, and there is more to send.
     pub fn on_inflight_limited(&mut self, path: &PathModel) {
         let most = self.path_inflight(path);
@@ -382,6 +404,9 @@ impl Bbr {
         self.follow_losses(now, feedback, path);
         self.follow_persistent_congestion(feedback, path);
         self.follow_marks(now, feedback, path);
+        if let Some(newest) = feedback.newest {
+            self.trains.on_acked(newest, path);
+        }
         if let Some(sample) = feedback.sample {
             self.on_sample(now, feedback, path, &sample);
         }
@@ -473,7 +498,10 @@ impl Bbr {
                 self.lift_short_term();
                 self.share.on_refill(self.max_bw.get(), self.cycle.is_accelerated());
             }
-            State::Startup => self.short_term.reset(),
+            State::Startup => {
+                self.short_term.reset();
+                self.trains.end();
+            }
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
@@ -668,8 +696,8 @@ impl Bbr {
         }
         let shown = if sample.app_limited { self.max_bw.get() } else { rate };
         self.probe_best = self.probe_best.max(shown);
-        if matches!(self.state, State::Startup) && self.has(Deviation::StartupRate) {
-            self.startup_rate = startup::growing_rate(sample, feedback.reported);
+        if !sample.app_limited {
+            self.trains.on_bulk(self.max_bw.get(), path);
         }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);
@@ -811,7 +839,10 @@ impl Bbr {
         let drained = self.drained_flight(path);
         let probe_rtt_window = self.probe_rtt_window(path);
         match &mut self.state {
-            State::Startup if self.full_pipe.is_full() => {
+            State::Startup
+                if self.full_pipe.is_full()
+                    || self.trains.show_no_more() && self.full_pipe.has_stalled() =>
+            {
                 self.drain(now, feedback, Cause::Diagram, path);
             }
             State::Drain(drain) => {

@@ -37,6 +37,7 @@ pub(super) const NO_NEWS: Feedback = Feedback {
     was_no_persistent_congestion: false,
     in_flight: 0,
     round_trip: None,
+    newest: None,
     min_rtt_expired: false,
 };
 

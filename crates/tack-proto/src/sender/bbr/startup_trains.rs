@@ -1,0 +1,499 @@
+//! Packet trains of Startup: they ask whether the path carries four times as much (TACK-6.2-14).
+//!
+//! A Startup that doubles its rate sends for a round trip at up to twice what the path carries before it can know. A train
+//! is short, and so may leave much faster: what follows it leaves no faster than what is proven, and of a train that is
+//! too fast a part queues. One that arrives stretched shows the rate of the path (Dovrolis, Ramanathan and Moore,
+//! "Packet-dispersion techniques and a capacity-estimation methodology", 2004).
+
+use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
+use crate::ecn::Ecn;
+use crate::loss_detection::GRANULARITY;
+use crate::sender::path_model::{ASSUMED_RTT, PathModel};
+
+/// How much faster than what is proven a train leaves. By as much does SUSS let slow start grow (Arghavani et al., "SUSS:
+/// Improving TCP Performance by Speeding Up Slow-Start", SIGCOMM 2024).
+const GAIN: f64 = 4.0;
+
+/// The same behind a train that was stretched: what slow start grows by.
+const GAIN_AT_LIMIT: f64 = 2.0;
+
+/// A train lasts for this part of RTTmin, so that it is half of a round trip's data, and behind one that was stretched for
+/// half as long.
+const PART: u32 = 8;
+
+/// It lasts no shorter, though a quarter of RTTmin at most: a medium that aggregates hands over at once what leaves in less
+/// (the longest transmission on Wi-Fi takes 5.5 ms).
+const LEAST_DURATION: Duration = Duration::from_millis(4);
+
+/// A quarter of a shorter path is little more than the grain of timers, RFC 9002's kGranularity.
+const SHORTEST_PATH: Duration = Duration::from_millis(8);
+
+/// Fewer packets show nothing: HyStart++ takes as many round trips (N_RTT_SAMPLE, RFC 9406 section 4.2).
+const LEAST_PACKETS: u64 = 8;
+
+/// How far a receiver's claims may raise the rate of a train above that of the sender's own record, in which the wait for
+/// the acknowledgement is: slow start would try as much.
+const MOST_ABOVE_RECORD: f64 = 2.0;
+
+/// The rate of a train that has arrived at once.
+const AT_ONCE: Bandwidth = Bandwidth::from_bytes_per_second(u64::MAX);
+
+/// Growth that counts, as in [`FullPipe`](super::startup::FullPipe), and the trains in a row without that show the rate of the
+/// path.
+const GROWTH: f64 = 1.25;
+const PATIENCE: u32 = 2;
+
+/// The newest packet of an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Its number.
+    pub packet_number: u64,
+    /// When it left.
+    pub left: Instant,
+    /// When it arrived by what the receiver says, and a one-way delay later.
+    pub arrived: Instant,
+    /// When the acknowledgement came, and what had been delivered with it, bytes.
+    pub acked: Instant,
+    pub delivered: u64,
+}
+
+/// A train that leaves, or is on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    /// Bytes that belong to it, and that have left.
+    volume: u64,
+    sent: u64,
+    /// Its first packet, and when that left.
+    first: Option<(u64, Instant)>,
+    last: u64,
+    /// What had been delivered before any of it.
+    delivered: u64,
+    /// The first and the last of its packets that were the newest of an acknowledgement.
+    head: Option<Newest>,
+    tail: Option<Newest>,
+}
+
+impl Train {
+    fn new(volume: u64) -> Self {
+        Self { volume, ..Self::default() }
+    }
+
+    fn has_left(&self) -> bool {
+        self.sent >= self.volume
+    }
+
+    fn has_packets(&self) -> bool {
+        self.first.is_some_and(|(first, _)| self.last >= first + LEAST_PACKETS)
+    }
+
+    fn on_sent(&mut self, now: Instant, packet_number: u64, bytes: u64) {
+        self.first.get_or_insert((packet_number, now));
+        self.last = packet_number;
+        self.sent += bytes;
+    }
+
+    /// Takes in an acknowledgement. True if all of the train has been acknowledged or lost.
+    fn on_acked(&mut self, newest: Newest) -> bool {
+        let pn = newest.packet_number;
+        if self.first.is_none_or(|(first, _)| pn < first) {
+            self.delivered = newest.delivered;
+            return false;
+        }
+        if pn + LEAST_PACKETS <= self.last && self.head.is_none() {
+            self.head = Some(newest);
+        } else if pn <= self.last {
+            self.tail = Some(newest);
+        }
+        self.has_left() && pn >= self.last
+    }
+
+    /// The rate at which it has arrived, if it shows one; what was lost of one that left at `most` has shown nothing. Where
+    /// one acknowledgement was for all of it, that is held against what a packet takes that does not queue.
+    fn arrival_rate(&self, most: Bandwidth, path: &PathModel) -> Option<Bandwidth> {
+        let (first, began) = self.first?;
+        let arrived = began + path.min_rtt?;
+        let unqueued = Newest {
+            packet_number: first,
+            left: began,
+            arrived,
+            acked: arrived,
+            delivered: self.delivered,
+        };
+        let (head, tail) = match (self.head, self.tail) {
+            (Some(head), Some(tail)) => (head, tail),
+            (head, tail) => (unqueued, tail.or(head)?),
+        };
+        let packets = tail.packet_number.checked_sub(head.packet_number)?;
+        if packets < LEAST_PACKETS {
+            return None;
+        }
+        let sent = packets * path.mss;
+        let bytes = tail.delivered.saturating_sub(head.delivered).min(sent);
+        let left_in = tail.left.saturating_duration_since(head.left);
+        // What timers and a late process add stretches no train.
+        let noise = GRANULARITY + path.own_late;
+        let rate = |arrived_in: Duration| {
+            let span = if arrived_in > left_in + noise { arrived_in } else { left_in };
+            Bandwidth::from_delta(bytes, span).unwrap_or(AT_ONCE)
+        };
+        let recorded = tail.acked.saturating_duration_since(head.left + path.min_rtt?);
+        let claimed = tail.arrived.saturating_duration_since(head.arrived);
+        let most = most.scaled(bytes as f64 / sent as f64);
+        Some(rate(claimed).min(rate(recorded).scaled(MOST_ABOVE_RECORD)).min(most))
+    }
+}
+
+/// What the trains do.
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    /// The first begins with the next packet.
+    #[default]
+    Ready,
+    /// One leaves, or is on its way.
+    Active(Train),
+    /// The application has had nothing to send, and is the limit.
+    Paused,
+    /// Startup does without.
+    Over,
+}
+
+/// The trains of one Startup.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartupTrains {
+    state: State,
+    /// The rate that is proven.
+    proven: Bandwidth,
+    /// A train has shown something, and one has been stretched.
+    has_proof: bool,
+    has_limit: bool,
+    /// Trains in a row without growth.
+    stalls: u32,
+}
+
+impl StartupTrains {
+    /// Trains of packets that leave with the codepoint of `ecn`. Towards an L4S queue, which holds a millisecond, each is as
+    /// one behind a train that was stretched.
+    pub fn new(ecn: Ecn) -> Self {
+        Self { has_limit: ecn == Ecn::L4s, ..Self::default() }
+    }
+
+    /// How fast to send, where `bandwidth` is known; `None` while Startup does without trains.
+    pub fn pacing_rate(&self, bandwidth: Bandwidth) -> Option<Bandwidth> {
+        let State::Active(train) = &self.state else { return None };
+        let proven = self.proven.max(bandwidth);
+        Some(if train.has_left() { proven } else { proven.scaled(self.gain()) })
+    }
+
+    /// What may be in flight: what the proven rate delivers until that is acknowledged, and a train.
+    pub fn inflight_cap(&self, bandwidth: Bandwidth, path: &PathModel) -> Option<u64> {
+        let State::Active(train) = &self.state else { return None };
+        let span = path.startup_rtt() + path.ack_interval + path.own_late;
+        let cap = if self.has_proof {
+            self.proven.max(bandwidth).bytes_in(span) + train.volume
+        } else {
+            bandwidth.bytes_in(span)
+        };
+        Some(cap.max(path.initial_window))
+    }
+
+    /// Whether the last trains have shown no more than was proven.
+    pub fn show_no_more(&self) -> bool {
+        self.stalls >= PATIENCE
+    }
+
+    /// Startup goes on without trains.
+    pub fn end(&mut self) {
+        *self = Self { state: State::Over, ..Self::default() };
+    }
+
+    /// A packet of data leaves. True if the rate changes with it.
+    pub fn on_sent(&mut self, now: Instant, sent: (u64, u64), path: &PathModel) -> bool {
+        if matches!(self.state, State::Ready) {
+            let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
+            if round_trip < SHORTEST_PATH {
+                self.end();
+                return false;
+            }
+            // The initial window leaves at once, and is the first.
+            let rate = Bandwidth::from_delta(path.initial_window, round_trip);
+            self.proven = rate.unwrap_or_default();
+            self.state = State::Active(Train::new(path.initial_window));
+        }
+        match &mut self.state {
+            State::Active(train) if !train.has_left() => {
+                let begins = train.first.is_none();
+                train.on_sent(now, sent.0, sent.1);
+                begins || train.has_left()
+            }
+            _ => false,
+        }
+    }
+
+    /// The application has nothing more to send. What is said before the data comes is no train.
+    pub fn on_run_dry(&mut self) {
+        if let State::Active(train) = &self.state {
+            let is_data = self.has_proof || train.has_packets();
+            self.state = if is_data { State::Paused } else { State::Ready };
+        }
+    }
+
+    /// The application was not the limit in a round trip that has shown this much.
+    pub fn on_bulk(&mut self, bandwidth: Bandwidth, path: &PathModel) {
+        if matches!(self.state, State::Paused) {
+            self.proven = self.proven.max(bandwidth);
+            self.has_proof = true;
+            self.begin(path);
+        }
+    }
+
+    /// All packets up to `newest` have been acknowledged or may be lost.
+    pub fn on_acked(&mut self, newest: Newest, path: &PathModel) {
+        let State::Active(train) = &mut self.state else { return };
+        if !train.on_acked(newest) {
+            return;
+        }
+        let train = *train;
+        let most = self.proven.scaled(self.gain());
+        let Some(shown) = train.arrival_rate(most, path) else { return self.end() };
+        self.stalls = if shown < self.proven.scaled(GROWTH) { self.stalls + 1 } else { 0 };
+        self.has_limit |= shown.scaled(GROWTH) < most;
+        self.has_proof = true;
+        self.proven = self.proven.max(shown);
+        self.begin(path);
+    }
+
+    fn gain(&self) -> f64 {
+        if self.has_limit { GAIN_AT_LIMIT } else { GAIN }
+    }
+
+    fn begin(&mut self, path: &PathModel) {
+        let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
+        let part = if self.has_limit { round_trip / PART / 2 } else { round_trip / PART };
+        let duration = part.max(LEAST_DURATION.min(round_trip / 4));
+        let volume = self.proven.scaled(self.gain()).bytes_in(duration);
+        self.state = State::Active(Train::new(volume));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::bbr::tests::{MS, PATH, rate};
+
+    /// What a path does to the packets of a train that leaves as fast as it may: they pass a bottleneck of
+    /// `bottleneck` bytes per second, and the receiver acknowledges every `every`th and holds that for `hold`.
+    struct Line {
+        trains: StartupTrains,
+        now: Instant,
+        next: u64,
+        bottleneck: u64,
+        every: u64,
+        /// How much of the time that it took to acknowledge them the receiver says that it was holding.
+        claims: f64,
+    }
+
+    impl Line {
+        fn new(bottleneck: u64) -> Self {
+            Self {
+                trains: StartupTrains::default(),
+                now: crate::test_clock(),
+                next: 0,
+                bottleneck,
+                every: 1,
+                claims: 0.0,
+            }
+        }
+
+        /// Sends a train, and has it acknowledged; the rate at which it left.
+        fn train(&mut self) -> u64 {
+            let (began, first) = (self.now, self.next);
+            let mut left = Vec::new();
+            loop {
+                let sent = (self.next, PATH.mss);
+                self.trains.on_sent(self.now, sent, &PATH);
+                left.push((self.next, self.now));
+                self.next += 1;
+                let State::Active(train) = &self.trains.state else { panic!("no train") };
+                if train.has_left() {
+                    break;
+                }
+                let pace = self.trains.pacing_rate(Bandwidth::ZERO).unwrap();
+                // The first is at once, as the initial window.
+                if first > 0 {
+                    self.now += pace.time_for(PATH.mss);
+                }
+            }
+            let span = self.now.duration_since(began);
+            let mut served = began;
+            let last = self.next - 1;
+            for (pn, at) in left {
+                served = served.max(at) + rate(self.bottleneck).time_for(PATH.mss);
+                if pn % self.every == 0 || pn == last {
+                    let acked = served + 40 * MS;
+                    let waited = served.duration_since(at).mul_f64(self.claims);
+                    let newest = Newest {
+                        packet_number: pn,
+                        left: at,
+                        arrived: acked.checked_sub(waited).unwrap(),
+                        acked,
+                        delivered: (pn + 1) * PATH.mss,
+                    };
+                    self.trains.on_acked(newest, &PATH);
+                    self.now = acked;
+                }
+            }
+            let bytes = (self.next - first - 1) * PATH.mss;
+            Bandwidth::from_delta(bytes, span).map_or(0, Bandwidth::bytes_per_second)
+        }
+
+        fn proven(&self) -> u64 {
+            self.trains.proven.bytes_per_second()
+        }
+    }
+
+    /// Ten packets in 40 ms.
+    const INITIAL: u64 = 312_500;
+
+    #[test]
+    fn trains_quadruple_the_rate_until_one_shows_that_of_the_path() {
+        let mut line = Line::new(12_500_000);
+        let mut proven = Vec::new();
+        for _ in 0..4 {
+            line.train();
+            proven.push(line.proven());
+        }
+        assert_eq!(proven[..2], [4 * INITIAL, 16 * INITIAL], "TACK-6.2-14");
+        let shown = proven[2];
+        assert!(
+            (12_400_000..12_600_000).contains(&shown),
+            "{shown}, the path carries 12.5 MB/s"
+        );
+        assert!(!line.trains.show_no_more());
+        line.train();
+        assert!(line.trains.show_no_more(), "two trains without growth");
+    }
+
+    #[test]
+    fn what_follows_a_train_leaves_at_the_rate_that_is_proven() {
+        let mut line = Line::new(125_000_000);
+        line.train();
+        let pace = |trains: &StartupTrains| trains.pacing_rate(Bandwidth::ZERO).unwrap();
+        assert_eq!(pace(&line.trains), rate(16 * INITIAL), "a train may begin");
+        let volume = 40 * PATH.mss / 2;
+        let mut sent = 0;
+        while pace(&line.trains) > rate(4 * INITIAL) {
+            line.trains.on_sent(line.now, (line.next, PATH.mss), &PATH);
+            (line.next, sent) = (line.next + 1, sent + PATH.mss);
+        }
+        assert_eq!(sent, volume, "half of what the rate delivers in a round trip");
+        let cap = line.trains.inflight_cap(Bandwidth::ZERO, &PATH).unwrap();
+        assert_eq!(cap, rate(4 * INITIAL).bytes_in(40 * MS + PATH.ack_interval) + volume);
+    }
+
+    #[test]
+    fn one_acknowledgement_for_a_train_is_held_against_rttmin() {
+        for (bottleneck, proven) in [(125_000_000, 4 * INITIAL), (1_250_000, 1_250_000)] {
+            let mut line = Line { every: 1000, ..Line::new(bottleneck) };
+            line.next = 1;
+            line.train();
+            let shown = line.proven();
+            assert!(shown <= proven * 5 / 4 && shown >= proven * 9 / 10, "{shown} of {proven}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_claims_to_have_waited_proves_twice_the_record_at_most() {
+        let honest = |claims| {
+            let mut line = Line { claims, ..Line::new(2_500_000) };
+            for _ in 0..5 {
+                line.train();
+            }
+            line.proven()
+        };
+        let (honest, liar) = (honest(0.0), honest(1.0));
+        assert!((2_400_000..2_600_000).contains(&honest), "{honest}");
+        assert!(liar <= 2 * honest, "{liar}");
+    }
+
+    #[test]
+    fn what_a_train_has_lost_proves_nothing() {
+        let mut trains = StartupTrains::default();
+        let now = crate::test_clock();
+        for pn in 0..10 {
+            trains.on_sent(now, (pn, PATH.mss), &PATH);
+        }
+        let acked = now + 40 * MS;
+        let arrived =
+            Newest { packet_number: 9, left: now, arrived: acked, acked, delivered: 0 };
+        trains.on_acked(Newest { delivered: 3 * PATH.mss, ..arrived }, &PATH);
+        assert_eq!(trains.proven.bytes_per_second(), 4 * INITIAL / 3, "three of nine, at once");
+    }
+
+    #[test]
+    fn a_late_process_is_no_slow_path() {
+        let mut trains = StartupTrains::default();
+        let now = crate::test_clock();
+        for pn in 0..10 {
+            trains.on_sent(now, (pn, PATH.mss), &PATH);
+        }
+        let path = PathModel { own_late: 20 * MS, ..PATH };
+        let acked = now + 40 * MS + 15 * MS;
+        let newest = Newest {
+            packet_number: 9,
+            left: now,
+            arrived: acked,
+            acked,
+            delivered: 10 * PATH.mss,
+        };
+        trains.on_acked(newest, &path);
+        assert_eq!(trains.proven, rate(4 * INITIAL), "TACK-6.2-11");
+    }
+
+    #[test]
+    fn an_application_that_pauses_sends_no_trains_until_it_has_been_the_limit_no_more() {
+        let mut trains = StartupTrains::default();
+        let now = crate::test_clock();
+        trains.on_sent(now, (0, 100), &PATH);
+        trains.on_run_dry();
+        assert!(matches!(trains.state, State::Ready), "a question is no train");
+        for pn in 1..10 {
+            trains.on_sent(now, (pn, PATH.mss), &PATH);
+        }
+        trains.on_run_dry();
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+        trains.on_bulk(rate(1_000_000), &PATH);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), Some(rate(4_000_000)));
+    }
+
+    #[test]
+    fn a_path_of_a_few_milliseconds_has_no_trains() {
+        let mut trains = StartupTrains::default();
+        let path = PathModel { min_rtt: Some(7 * MS), ..PATH };
+        assert!(!trains.on_sent(crate::test_clock(), (0, PATH.mss), &path));
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+        assert_eq!(trains.inflight_cap(Bandwidth::ZERO, &path), None);
+    }
+
+    #[test]
+    fn a_train_of_which_too_few_packets_were_acknowledged_shows_nothing() {
+        let mut trains = StartupTrains::default();
+        let now = crate::test_clock();
+        for pn in 0..10 {
+            trains.on_sent(now, (pn, PATH.mss), &PATH);
+        }
+        let acked = now + 41 * MS;
+        let newest = |packet_number| Newest {
+            packet_number,
+            left: now,
+            arrived: acked,
+            acked,
+            delivered: packet_number * PATH.mss,
+        };
+        trains.on_acked(newest(3), &PATH);
+        assert!(trains.pacing_rate(Bandwidth::ZERO).is_some());
+        trains.on_acked(newest(12), &PATH);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+    }
+}
