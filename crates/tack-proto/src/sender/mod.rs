@@ -37,6 +37,8 @@ mod rtt_tests;
 mod scalable;
 mod sent_packets;
 mod spread;
+#[cfg(test)]
+mod startup_tests;
 mod stats;
 mod stream_record;
 #[cfg(test)]
@@ -518,7 +520,17 @@ impl Sender {
         self.sent_bytes += bytes as u64;
         self.streams.on_unseen(self.sent_bytes);
         self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
+        self.follow_train(at, packet_number, bytes);
         self.on_data_sent(at, bytes);
+    }
+
+    /// A packet of data leaves: it may begin or end a train of Startup (TACK-6.2-14).
+    fn follow_train(&mut self, now: Instant, packet_number: u64, bytes: usize) {
+        let path = self.limits.path;
+        if self.path.bbr.on_packet_sent(now, (packet_number, bytes as u64), &path) {
+            self.restart_pacer(now);
+            self.recompute();
+        }
     }
 
     /// A packet has been written. Returns the ECN codepoint that it is to leave with.
@@ -558,11 +570,7 @@ impl Sender {
                 if self.begins_train(now) {
                     self.path.trains.on_head(now);
                 }
-                let path = self.limits.path;
-                if self.path.bbr.on_packet_sent(now, (packet_number, bytes as u64), &path) {
-                    self.restart_pacer(now);
-                    self.recompute();
-                }
+                self.follow_train(now, packet_number, bytes);
                 self.on_data_sent(now, bytes);
                 self.path.restart.on_sent(now, packet_number);
                 if self.config.packet_trains {
