@@ -15,6 +15,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file that has to be changed is read-only.
+    #[error("{} may not be written to: allow it, for instance with `chmod u+w`", .0.display())]
+    ReadOnly(PathBuf),
     /// Cargo cannot be started.
     #[error("cannot run `{program}`: {source}")]
     NoCargo {
@@ -104,6 +107,22 @@ pub enum Error {
         found: String,
         /// What it has to be.
         wanted: String,
+    },
+    /// Cargo takes quiche from another folder.
+    #[error(
+        "Cargo takes quiche from {}: something beside the workspace's Cargo.toml replaces it, such as [patch] or \
+         `paths` in a .cargo/config.toml; take that out first", .0.display()
+    )]
+    PatchedElsewhere(PathBuf),
+    /// The workspace has vendored its dependencies, and not those of the layer.
+    #[error(
+        "the dependencies of this workspace are vendored, and those of the layer are not among them: take \
+         [source] out of the .cargo/config.toml, run `cargo tack-patch`, then `cargo vendor`, and put it back\n\
+         {message}"
+    )]
+    NotVendored {
+        /// What Cargo has printed.
+        message: String,
     },
     /// Cargo has read the patch, and builds quiche from elsewhere.
     #[error(

@@ -1,11 +1,13 @@
 //! The entry in the workspace's manifest that puts the copies in quiche's place.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use toml_edit::{DocumentMut, InlineTable, Item, Key, Table, TableLike, Value};
+use glob::{MatchOptions, Pattern};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Key, Table, TableLike, Value, value};
 
 use crate::error::Error;
+use crate::files::in_form_of;
 
 /// The tables of `[patch]` that stand for crates.io.
 const REGISTRIES: [&str; 3] = [
@@ -112,9 +114,61 @@ impl Manifest {
         }
     }
 
+    /// Whether a pattern in the workspace's list of members stands for one of these folders, too. They are relative to
+    /// the manifest.
+    pub fn has_members(&self, folders: &[PathBuf]) -> bool {
+        // As Cargo reads patterns: the file system is searched folder by folder, hidden ones too.
+        let options = MatchOptions {
+            require_literal_separator: true,
+            require_literal_leading_dot: false,
+            ..MatchOptions::new()
+        };
+        let mut members = self.workspace_list("members").filter_map(pattern);
+        members.any(|member| {
+            folders.iter().any(|folder| member.matches_path_with(folder, options))
+        })
+    }
+
+    /// Keeps a folder out of the workspace, if it is not already.
+    pub fn exclude(&mut self, folder: &str) -> Result<(), Error> {
+        if self.workspace_list("exclude").any(|other| Path::new(folder).starts_with(other)) {
+            return Ok(());
+        }
+        let workspace = self.document.get_mut("workspace").and_then(Item::as_table_like_mut);
+        let list = workspace.and_then(|workspace| {
+            let list = workspace.entry("exclude").or_insert_with(|| value(Array::new()));
+            list.as_array_mut()
+        });
+        let Some(list) = list else {
+            return Err(Error::malformed(&self.path, &"`workspace.exclude` is not an array"));
+        };
+        list.push(folder);
+        Ok(())
+    }
+
+    /// Takes the folder, which is gone, out of what is kept out of the workspace.
+    pub fn forget(&mut self, folder: &str) {
+        let workspace = self.document.get_mut("workspace").and_then(Item::as_table_like_mut);
+        let Some(workspace) = workspace else { return };
+        let list = workspace.get_mut("exclude").and_then(Item::as_array_mut);
+        let Some(list) = list else { return };
+        let len = list.len();
+        list.retain(|other| other.as_str() != Some(folder));
+        if list.is_empty() && len > 0 {
+            workspace.remove("exclude");
+        }
+    }
+
+    /// The texts in a list of `[workspace]`.
+    fn workspace_list(&self, key: &str) -> impl Iterator<Item = &str> {
+        let workspace = self.document.get("workspace").and_then(Item::as_table_like);
+        let list = workspace.and_then(|workspace| workspace.get(key)?.as_array());
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// Writes it, if the file is another one.
     pub fn write(&self) -> Result<(), Error> {
-        write_if_other(&self.path, &self.document.to_string())
+        write_if_other(&self.path, &in_form_of(&self.text, &self.document.to_string()))
     }
 
     /// Writes it as it was when it was read.
@@ -137,6 +191,12 @@ fn implicit_table<'a>(parent: &'a mut Table, name: &str) -> Option<&'a mut Table
         Item::Table(table)
     });
     item.as_table_mut()
+}
+
+/// A pattern of members, without what makes no difference to Cargo: `./` and a separator at its end.
+fn pattern(text: &str) -> Option<Pattern> {
+    let parts = Path::new(text).components().filter(|part| *part != Component::CurDir);
+    Pattern::new(parts.collect::<PathBuf>().to_str()?).ok()
 }
 
 /// Whether an entry of the name quiche replaces it by this folder.
@@ -247,6 +307,75 @@ mod tests {
             manifest.remove();
             assert_eq!(manifest.document.to_string(), other);
         }
+    }
+
+    #[test]
+    fn patterns_of_members_are_read_as_cargo_reads_them() {
+        let folders = [".tack-patch", ".tack-patch/quiche"].map(PathBuf::from);
+        for (members, has) in [
+            (r#"["*"]"#, true),
+            (r#"["app", ".*"]"#, true),
+            (r#"["*/*"]"#, true),
+            (r#"["**"]"#, true),
+            (r#"["*/quiche"]"#, true),
+            (r#"["./*"]"#, true),
+            (r#"["*/"]"#, true),
+            (r#"["crates/*"]"#, false),
+            (r#"["app", "tool?"]"#, false),
+            ("[]", false),
+            (r#""*""#, false),
+        ] {
+            let (_folder, manifest) = manifest(&format!("[workspace]\nmembers = {members}\n"));
+            assert_eq!(manifest.has_members(&folders), has, "{members}");
+        }
+        let (_folder, manifest) = manifest(PLAIN);
+        assert!(!manifest.has_members(&folders), "it is no workspace");
+    }
+
+    #[test]
+    fn a_folder_that_was_excluded_is_forgotten_and_the_rest_is_as_it_was() {
+        for before in [
+            "[workspace]\nmembers = [\"*\"] # all\n\n[workspace.package]\nedition = \"2021\"\n",
+            "[workspace]\nexclude = [\"old\"]\nmembers = [\"*\"]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\", # why\n    \"older\",\n]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\"\n]\n",
+            "workspace = { members = [\"*\"] }\n",
+            "workspace.members = [\"*\"]\n",
+        ] {
+            let (_folder, mut manifest) = manifest(before);
+            manifest.exclude(".tack-patch").unwrap();
+            manifest.exclude(".tack-patch").unwrap();
+            manifest.write().unwrap();
+            let mut again = Manifest::read(manifest.path()).unwrap();
+            let excluded: Vec<_> = again.workspace_list("exclude").collect();
+            assert_eq!(excluded.iter().filter(|name| **name == ".tack-patch").count(), 1);
+            assert_eq!(excluded.last(), Some(&".tack-patch"), "{}", again.text);
+            again.forget(".tack-patch");
+            again.write().unwrap();
+            assert_eq!(fs::read_to_string(again.path()).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_folder_within_an_excluded_one_needs_no_entry() {
+        let text = "[workspace]\nmembers = [\"*\"]\nexclude = [\"other\"]\n";
+        let (_folder, mut manifest) = manifest(text);
+        manifest.exclude("other/copies").unwrap();
+        assert_eq!(manifest.document.to_string(), text);
+    }
+
+    #[test]
+    fn line_ends_are_those_of_the_manifest() {
+        let before = PLAIN.replace('\n', "\r\n");
+        let (_folder, mut manifest) = manifest(&before);
+        manifest.insert(".tack-patch/quiche").unwrap();
+        manifest.write().unwrap();
+        let text = fs::read_to_string(manifest.path()).unwrap();
+        assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{text:?}");
+        assert!(text.contains("quiche = { path = "), "{text:?}");
+        manifest.remove();
+        manifest.write().unwrap();
+        assert_eq!(fs::read_to_string(manifest.path()).unwrap(), before);
     }
 
     #[test]
