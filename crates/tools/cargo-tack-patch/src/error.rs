@@ -114,11 +114,10 @@ pub enum Error {
          `paths` in a .cargo/config.toml; take that out first", .0.display()
     )]
     PatchedElsewhere(PathBuf),
-    /// The workspace has vendored its dependencies, and not those of the layer.
+    /// The workspace has vendored its dependencies, and not what Cargo needs with the patch, or without.
     #[error(
-        "the dependencies of this workspace are vendored, and those of the layer are not among them: take \
-         [source] out of the .cargo/config.toml, run `cargo tack-patch`, then `cargo vendor`, and put it back\n\
-         {message}"
+        "the dependencies of this workspace are vendored, and what Cargo needs now is not among them: take [source] \
+         out of the .cargo/config.toml, run this command again, then `cargo vendor`, and put it back\n{message}"
     )]
     NotVendored {
         /// What Cargo has printed.

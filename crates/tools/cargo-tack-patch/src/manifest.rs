@@ -4,17 +4,19 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Key, Table, TableLike, Value, value};
+use toml_edit::{
+    Array, DocumentMut, InlineTable, Item, Key, RawString, Table, TableLike, Value, value,
+};
 
 use crate::error::Error;
 use crate::files::in_form_of;
 
-/// The tables of `[patch]` that stand for crates.io.
-const REGISTRIES: [&str; 3] = [
-    "crates-io",
-    "https://github.com/rust-lang/crates.io-index",
-    "sparse+https://index.crates.io/",
-];
+/// The name of crates.io in `[patch]`.
+const CRATES_IO: &str = "crates-io";
+
+/// The URLs that stand for crates.io, as Cargo compares them.
+const URLS: [&str; 2] =
+    ["https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io"];
 
 /// What stands above the entry.
 const COMMENT: &str =
@@ -56,8 +58,10 @@ impl Manifest {
     /// How it replaces quiche.
     pub fn entry(&self) -> Entry {
         let patch = self.document.get("patch").and_then(Item::as_table_like);
-        let tables =
-            REGISTRIES.iter().filter_map(|registry| patch?.get(registry)?.as_table_like());
+        let registries = patch.into_iter().flat_map(TableLike::iter);
+        let tables = registries
+            .filter(|(name, _)| is_crates_io(name))
+            .filter_map(|(_, registry)| registry.as_table_like());
         for (name, item) in tables.flat_map(TableLike::iter) {
             let package = text(item, "package").unwrap_or(name);
             if package != "quiche" {
@@ -79,11 +83,14 @@ impl Manifest {
         key.leaf_decor_mut().set_prefix(COMMENT);
         let patch = implicit_table(self.document.as_table_mut(), "patch");
         let registry = patch.and_then(|patch| {
-            let item = patch.entry("crates-io").or_insert_with(|| Item::Table(Table::new()));
+            // Where there is a table by the URL, Cargo does not look into that by the name.
+            let by_url = patch.iter().find(|(name, _)| url(name) == URLS[0]);
+            let name = by_url.map_or(CRATES_IO, |(name, _)| name).to_owned();
+            let item = patch.entry(&name).or_insert_with(|| Item::Table(Table::new()));
             item.as_table_mut()
         });
         let Some(registry) = registry else {
-            let message = "`patch.crates-io` is not a table of its own: write it as one";
+            let message = "[patch] of crates.io is not a table of its own: write it as one";
             return Err(Error::malformed(&self.path, &message));
         };
         registry.insert_formatted(&key, Item::Value(Value::InlineTable(entry)));
@@ -98,7 +105,8 @@ impl Manifest {
         else {
             return;
         };
-        for name in REGISTRIES {
+        let names: Vec<_> = patch.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names.iter().filter(|name| is_crates_io(name)) {
             let Some(registry) = patch.get_mut(name).and_then(Item::as_table_like_mut) else {
                 continue;
             };
@@ -142,7 +150,7 @@ impl Manifest {
         let Some(list) = list else {
             return Err(Error::malformed(&self.path, &"`workspace.exclude` is not an array"));
         };
-        list.push(folder);
+        push_alike(list, folder);
         Ok(())
     }
 
@@ -152,9 +160,15 @@ impl Manifest {
         let Some(workspace) = workspace else { return };
         let list = workspace.get_mut("exclude").and_then(Item::as_array_mut);
         let Some(list) = list else { return };
-        let len = list.len();
-        list.retain(|other| other.as_str() != Some(folder));
-        if list.is_empty() && len > 0 {
+        let Some(index) = list.iter().position(|other| other.as_str() == Some(folder)) else {
+            return;
+        };
+        let is_last = index + 1 == list.len();
+        let removed = list.remove(index);
+        if is_last {
+            give_back(list, &removed);
+        }
+        if list.is_empty() {
             workspace.remove("exclude");
         }
     }
@@ -177,6 +191,17 @@ impl Manifest {
     }
 }
 
+/// Whether a table of `[patch]` stands for crates.io.
+fn is_crates_io(name: &str) -> bool {
+    name == CRATES_IO || URLS.contains(&url(name))
+}
+
+/// A URL without what makes no difference to Cargo.
+fn url(name: &str) -> &str {
+    let name = name.trim_end_matches('/');
+    name.strip_suffix(".git").unwrap_or(name)
+}
+
 /// Cargo builds anew what depends on a manifest that was written.
 fn write_if_other(path: &Path, text: &str) -> Result<(), Error> {
     let before = fs::read_to_string(path).map_err(Error::at(path))?;
@@ -191,6 +216,54 @@ fn implicit_table<'a>(parent: &'a mut Table, name: &str) -> Option<&'a mut Table
         Item::Table(table)
     });
     item.as_table_mut()
+}
+
+/// Adds a text to an array: on a line of its own where the last one has that. Comments stay with what they explain, and
+/// what stands before the bracket stays there.
+fn push_alike(list: &mut Array, text: &str) {
+    let mut new = Value::from(text);
+    let trailing = list.trailing().as_str().unwrap_or_default().to_owned();
+    let has_comma = list.trailing_comma();
+    let Some(last) = list.iter_mut().last() else { return list.push(new) };
+    let before = last.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
+    let mut before = match before.rsplit_once('\n') {
+        Some((_, indent)) => format!("\n{indent}"),
+        None => " ".to_owned(),
+    };
+    if let Some(suffix) = last.decor().suffix().cloned()
+        && is_blank(Some(&suffix))
+    {
+        new.decor_mut().set_suffix(suffix);
+        last.decor_mut().set_suffix("");
+    }
+    if let Some((comment, indent)) = trailing.rsplit_once('\n')
+        && has_comma
+    {
+        before.insert_str(0, comment);
+        list.set_trailing(format!("\n{indent}"));
+    }
+    new.decor_mut().set_prefix(before);
+    list.push_formatted(new);
+}
+
+/// Has the array end as it did before a text was added that is removed now.
+fn give_back(list: &mut Array, removed: &Value) {
+    let before = removed.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
+    let comment = before.rsplit_once('\n').map_or("", |(comment, _)| comment);
+    if list.trailing_comma() && !comment.is_empty() {
+        let trailing = list.trailing().as_str().unwrap_or_default();
+        list.set_trailing(format!("{comment}{trailing}"));
+    }
+    if let Some(last) = list.iter_mut().last()
+        && let Some(suffix) = removed.decor().suffix()
+        && is_blank(last.decor().suffix())
+    {
+        last.decor_mut().set_suffix(suffix.clone());
+    }
+}
+
+fn is_blank(text: Option<&RawString>) -> bool {
+    text.and_then(RawString::as_str).is_none_or(|text| text.trim().is_empty())
 }
 
 /// A pattern of members, without what makes no difference to Cargo: `./` and a separator at its end.
@@ -227,7 +300,12 @@ mod tests {
 
     #[test]
     fn an_entry_is_found_where_it_was_put_and_the_rest_is_as_it_was() {
-        for before in [PLAIN, PATCHED, "[patch.other]\na.path = \"b\"\n"] {
+        for before in [
+            PLAIN,
+            PATCHED,
+            "[patch.other]\na.path = \"b\"\n",
+            "[patch.\"https://github.com/rust-lang/crates.io-index/\"]\na.path = \"b\"\n",
+        ] {
             let (_folder, mut manifest) = manifest(before);
             manifest.insert(".tack-patch/quiche").unwrap();
             manifest.write().unwrap();
@@ -271,7 +349,8 @@ mod tests {
     #[test]
     fn an_entry_is_taken_out_in_each_of_its_forms_and_the_rest_stays() {
         const PATH: &str = "path = \"x/quiche\"";
-        for name in REGISTRIES {
+        let with_slash = format!("{}/", URLS[1]);
+        for name in [CRATES_IO, URLS[0], &with_slash] {
             for (before, after) in [
                 (format!("[patch.\"{name}\"]\nquiche = {{ PATH }}\n"), String::new()),
                 (format!("[patch.\"{name}\".quiche]\nPATH\n"), String::new()),
@@ -339,6 +418,10 @@ mod tests {
             "[workspace]\nexclude = [\"old\"]\nmembers = [\"*\"]\n",
             "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\", # why\n    \"older\",\n]\n",
             "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\"\n]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\", # why\n]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\", # why\n    # end\n]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [ \"old\", ]\n",
+            "[workspace]\nmembers = [\"*\"]\nexclude = [\n    \"old\" # why\n]\n",
             "workspace = { members = [\"*\"] }\n",
             "workspace.members = [\"*\"]\n",
         ] {
@@ -353,6 +436,23 @@ mod tests {
             again.forget(".tack-patch");
             again.write().unwrap();
             assert_eq!(fs::read_to_string(again.path()).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_folder_is_excluded_on_a_line_of_its_own_where_the_others_are() {
+        for (before, after) in [
+            ("[ \"old\" ]", "[ \"old\", \"new\" ]"),
+            ("[\n  \"old\"\n]", "[\n  \"old\",\n  \"new\"\n]"),
+            ("[\n  \"old\", # why\n]", "[\n  \"old\", # why\n  \"new\",\n]"),
+        ] {
+            let (_folder, mut manifest) =
+                manifest(&format!("[workspace]\nexclude = {before}\n"));
+            manifest.exclude("new").unwrap();
+            assert_eq!(
+                manifest.document.to_string(),
+                format!("[workspace]\nexclude = {after}\n")
+            );
         }
     }
 

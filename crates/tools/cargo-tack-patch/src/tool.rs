@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::copies::{self, State, Written};
 use crate::error::Error;
@@ -211,7 +211,8 @@ impl Tool<'_> {
         let Some(folder) = &self.folder else {
             return Ok(workspace.folder().join(DEFAULT_FOLDER));
         };
-        std::path::absolute(folder).map_err(Error::at(folder))
+        let folder = std::path::absolute(folder).map_err(Error::at(folder))?;
+        Ok(by_way_of(workspace, &folder).unwrap_or(folder))
     }
 
     /// The workspace must use the release that the patch is made for, as it was published.
@@ -265,12 +266,7 @@ impl Tool<'_> {
     /// Has Cargo read the patch, and looks whether it takes quiche from there.
     fn require_force(&self, workspace: &Workspace, folder: &Path) -> Result<(), Error> {
         let version = self.patch.quiche_version;
-        let found = workspace.resolve(version).map_err(|error| match error {
-            Error::Cargo { message, .. } if message.contains("directory source") => {
-                Error::NotVendored { message }
-            }
-            error => error,
-        })?;
+        let found = workspace.resolve(version)?;
         let lock = workspace.lock();
         if let Some(source_id) = lock::locked(&lock, version)?.source {
             return Err(Error::NotInForce { lock, source_id });
@@ -331,6 +327,21 @@ fn unpatched(manifest: &Manifest) -> Result<(), Error> {
         Entry::None => Ok(()),
         Entry::Folder(entry) | Entry::Other(entry) => Err(other_patch(manifest, entry)),
     }
+}
+
+/// The folder by a path that leads through that of the workspace, if it is in that, though its own path leads there by
+/// a link or by `..`.
+fn by_way_of(workspace: &Workspace, folder: &Path) -> Option<PathBuf> {
+    let is_plain = |path: &Path| !path.components().any(|part| part == Component::ParentDir);
+    if folder.strip_prefix(workspace.folder()).is_ok_and(is_plain) {
+        return None;
+    }
+    // It need not be there yet.
+    let (there, real) =
+        folder.ancestors().find_map(|there| Some((there, fs::canonicalize(there).ok()?)))?;
+    let real = real.join(folder.strip_prefix(there).ok()?);
+    let below = real.strip_prefix(fs::canonicalize(workspace.folder()).ok()?).ok()?;
+    is_plain(below).then(|| workspace.folder().join(below))
 }
 
 /// How the folder of the crate `quiche` is written in the manifest: relative if it is in the workspace.

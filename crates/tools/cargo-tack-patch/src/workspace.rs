@@ -56,7 +56,12 @@ impl Workspace {
         let mut command = Command::new(&self.cargo);
         // Cargo takes its configuration, which may name other registries, from where it runs.
         command.args(["metadata", "--format-version=1"]).args(options);
-        let printed = run(command.current_dir(self.folder()))?;
+        let printed = run(command.current_dir(self.folder())).map_err(|error| match error {
+            Error::Cargo { message, .. } if message.contains("directory source") => {
+                Error::NotVendored { message }
+            }
+            error => error,
+        })?;
         let metadata: serde_json::Value = serde_json::from_str(&printed)
             .map_err(|error| Error::malformed(&self.manifest, &error))?;
         let packages = metadata["packages"].as_array().into_iter().flatten();

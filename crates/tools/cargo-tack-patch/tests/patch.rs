@@ -125,7 +125,7 @@ fn a_patch_stays_if_cargo_cannot_do_without_it() {
     std::fs::remove_dir_all(world.path("vendor/quiche")).unwrap();
     let before = world.program();
     let error = world.tool().remove().unwrap_err();
-    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(matches!(error, Error::NotVendored { .. }), "{error}");
     assert!(world.program() == before);
     assert_eq!(world.run(), AFTER);
 }
@@ -143,6 +143,22 @@ fn the_copies_can_be_elsewhere() {
         assert_eq!(world.tool().check().unwrap(), Check::InForce { folder: folder.clone() });
         assert_eq!(world.tool().remove().unwrap(), Some(folder.clone()));
         assert!(is_gone(&folder));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn copies_in_the_workspace_have_a_relative_path_however_they_are_named() {
+    let world = in_workspace_of_all("[\"*\"]");
+    std::os::unix::fs::symlink("program", world.path("link")).unwrap();
+    world.write("program/app/.keep", "");
+    for named in ["link/copies", "program/app/../copies", "link/app/../../program/copies"] {
+        let tool = Tool { folder: Some(world.path(named)), ..world.tool() };
+        assert_eq!(tool.apply().unwrap().folder, world.path("program/copies"), "{named}");
+        let manifest = world.read("program/Cargo.toml");
+        assert!(manifest.contains("quiche = { path = \"copies/quiche\" }"), "{manifest}");
+        assert_eq!(world.run(), AFTER);
+        world.tool().remove().unwrap();
     }
 }
 
@@ -309,6 +325,27 @@ fn another_patch_of_quiche_is_neither_replaced_nor_removed() {
     assert!(reason(&world.tool()).contains("replaces quiche already (`../ours/quiche`)"));
     assert_eq!(world.read("program/Cargo.toml"), patched);
     assert!(world.path("ours/quiche/src/lib.rs").exists());
+}
+
+#[test]
+fn a_workspace_that_patches_something_else_by_the_url_of_crates_io_gets_what_takes_quiches_place()
+ {
+    for registry in ["https://github.com/rust-lang/crates.io-index", "crates-io"] {
+        let world = World::new();
+        let manifest = world.read("program/Cargo.toml");
+        let patch = format!("[patch.\"{registry}\"]\ndependent = {{ path = \"../ours\" }}\n");
+        world.write("program/Cargo.toml", &format!("{manifest}\n{patch}"));
+        let ours = world.read("vendor/dependent/Cargo.toml");
+        world.write("ours/Cargo.toml", &ours);
+        world.write("ours/src/lib.rs", "pub fn transport() -> String { \"ours\".into() }");
+        assert_eq!(world.run(), "plain quiche, ours");
+        let before = world.program();
+        world.tool().apply().unwrap();
+        assert_eq!(world.run(), "TACK over plain quiche, ours", "{registry}");
+        assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+        world.tool().remove().unwrap();
+        assert!(world.program() == before, "{}", world.read("program/Cargo.toml"));
+    }
 }
 
 /// Has the configuration of Cargo replace quiche by another folder.
