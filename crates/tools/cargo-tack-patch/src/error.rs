@@ -79,6 +79,11 @@ pub enum Error {
         /// The entry there.
         entry: String,
     },
+    /// The copies are in another folder than the one that is named.
+    #[error(
+        "the copies are in {}: to have them elsewhere, run `cargo tack-patch --remove` first", .0.display()
+    )]
+    OtherFolder(PathBuf),
     /// The folder for the copies holds something else.
     #[error(
         "{} is not empty, and not from `cargo tack-patch`: name another folder with --dir", .0.display()

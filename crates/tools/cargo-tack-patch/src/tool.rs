@@ -61,14 +61,7 @@ impl Tool<'_> {
     pub fn apply(&self) -> Result<Applied, Error> {
         let workspace = self.workspace()?;
         let mut manifest = Manifest::read(workspace.manifest())?;
-        let folder = self.copies(&workspace)?;
-        let written = written_path(&workspace, &folder)?;
-        let has_entry = match manifest.entry() {
-            Entry::None => false,
-            Entry::Folder(path) if path == written => true,
-            Entry::Folder(path) => return Err(other_patch(&manifest, path)),
-            Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
-        };
+        let (folder, has_entry) = self.place(&workspace, &manifest)?;
         let state = copies::state(&folder, &self.patch)?;
         if state == State::Foreign {
             return Err(Error::ForeignFolder(folder));
@@ -83,6 +76,28 @@ impl Tool<'_> {
         before.forget();
         let was_in_force = has_entry && state == State::Current;
         Ok(Applied { manifest: workspace.manifest().to_owned(), folder, was_in_force })
+    }
+
+    /// The folder of the copies, and whether the manifest leads there.
+    fn place(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+    ) -> Result<(PathBuf, bool), Error> {
+        let folder = self.copies(workspace)?;
+        let written = written_path(workspace, &folder)?;
+        let path = match manifest.entry() {
+            Entry::None => return Ok((folder, false)),
+            Entry::Folder(path) if path == written => return Ok((folder, true)),
+            Entry::Folder(path) => path,
+            Entry::Other(entry) => return Err(other_patch(manifest, entry)),
+        };
+        match ours(workspace, &path, &self.patch)? {
+            None => Err(other_patch(manifest, path)),
+            // They stay where they are, unless another place is named.
+            Some(there) if self.folder.is_none() => Ok((there, true)),
+            Some(there) => Err(Error::OtherFolder(there)),
+        }
     }
 
     /// Makes the copies and the entry, as far as they are missing.

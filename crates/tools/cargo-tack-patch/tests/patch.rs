@@ -162,6 +162,28 @@ fn copies_in_the_workspace_have_a_relative_path_however_they_are_named() {
     }
 }
 
+#[test]
+fn copies_that_are_elsewhere_are_renewed_and_made_anew_there() {
+    let world = World::new();
+    let elsewhere = |named: &str| Tool { folder: Some(world.path(named)), ..world.tool() };
+    let old = Patch { workspace: &format!("{}\n# older", PATCH.workspace), ..PATCH };
+    Tool { patch: old, ..elsewhere("copies") }.apply().unwrap();
+    assert!(reason(&world.tool()).contains("another build"));
+    for _ in ["renewed", "made anew"] {
+        let applied = world.tool().apply().unwrap();
+        assert!(!applied.was_in_force && applied.folder == world.path("copies"));
+        assert_eq!(world.run(), AFTER);
+        assert!(is_gone(&world.path("program/.tack-patch")));
+        std::fs::remove_dir_all(world.path("copies")).unwrap();
+    }
+    world.tool().apply().unwrap();
+    let error = elsewhere("other").apply().unwrap_err();
+    assert!(matches!(&error, Error::OtherFolder(_)), "{error}");
+    assert!(error.to_string().contains("`cargo tack-patch --remove`"), "{error}");
+    assert!(is_gone(&world.path("other")));
+    assert_eq!(world.run(), AFTER);
+}
+
 /// What the tool has written into the manifest, in another form.
 fn rewrite_entry(world: &World, entry: &str) {
     let manifest = world.read("program/Cargo.toml");
