@@ -211,7 +211,8 @@ impl Tool<'_> {
                 }
             }),
             Err(Error::Cargo { message, .. }) if message.contains("--locked") => {
-                not("Cargo.lock is not what the manifests ask for: build once".into())
+                not("Cargo.lock is not what manifests and configuration ask for: build once"
+                    .into())
             }
             Err(error) => Err(error),
         }

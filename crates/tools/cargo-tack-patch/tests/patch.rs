@@ -434,7 +434,7 @@ fn a_check_writes_nothing_and_tells_a_lock_file_that_is_out_of_date() {
     let before = world.program();
     let told = reason(&world.tool());
     assert!(
-        told.contains("Cargo.lock is not what the manifests ask for: build once"),
+        told.contains("Cargo.lock is not what manifests and configuration ask for: build once"),
         "{told}"
     );
     assert!(world.program() == before);
