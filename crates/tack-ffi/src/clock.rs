@@ -37,13 +37,38 @@ pub(crate) fn before(now: Instant, nanos: u64) -> Instant {
     if age > LONGEST_AGE { now } else { now.checked_sub(age).unwrap_or(now) }
 }
 
+/// Readings of both clocks, of which the closest ones count.
+const READINGS: usize = 8;
+
+/// One time on both clocks, as well as they can be compared.
+fn anchor(
+    mut monotonic: impl FnMut() -> Duration,
+    mut instant: impl FnMut() -> Instant,
+) -> (Instant, Duration) {
+    let mut read = || {
+        let before = monotonic();
+        let at = instant();
+        let between = monotonic().saturating_sub(before);
+        (between, (at, before + between / 2))
+    };
+    let (mut closest, mut same_time) = read();
+    for _ in 1..READINGS {
+        // A thread that loses its CPU between two readings leaves the clocks as far apart.
+        let (between, pair) = read();
+        if between < closest {
+            (closest, same_time) = (between, pair);
+        }
+    }
+    same_time
+}
+
 /// The same time of the system's monotonic clock.
 pub(crate) fn to_timespec(at: Instant) -> libc::timespec {
-    // Both clocks at one time, once: then equal times stay equal.
+    // Compared once: then equal times stay equal.
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
     let (instant, monotonic) = ANCHOR.get_or_init(|| {
-        let monotonic = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
-        (Instant::now(), monotonic.unwrap_or_default())
+        let clock = || clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+        anchor(|| clock().unwrap_or_default(), Instant::now)
     });
     let time = match at.checked_duration_since(*instant) {
         Some(since) => *monotonic + since,
@@ -69,6 +94,8 @@ pub(crate) fn known_nanos(time: Option<Duration>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -79,9 +106,34 @@ mod tests {
         let after = clock();
         let now = Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32);
         // The two clocks of the anchor are read one after the other: it may be off by that.
-        assert!(now <= after && now + Duration::from_secs(1) >= before);
+        assert!(
+            now <= after + Duration::from_secs(1) && now + Duration::from_secs(1) >= before
+        );
         let (earlier, later) = (ago(5_000_000), from_now(5_000_000).unwrap());
         assert!(to_timespec(earlier).tv_sec <= to_timespec(later).tv_sec);
+    }
+
+    #[test]
+    fn a_thread_that_loses_its_cpu_between_two_readings_shifts_no_time() {
+        const READING: Duration = Duration::from_nanos(40);
+        const AWAY: Duration = Duration::from_millis(30);
+        let start = Instant::now();
+        // The clocks are 1000 s apart, and the thread is away behind each of the first readings.
+        for away_behind in 0..3 * (READINGS - 1) {
+            let (elapsed, readings) = (Cell::new(Duration::ZERO), Cell::new(0));
+            let read = || {
+                let now = elapsed.get();
+                let away = if readings.get() <= away_behind { AWAY } else { Duration::ZERO };
+                elapsed.set(now + READING + away);
+                readings.set(readings.get() + 1);
+                now
+            };
+            let monotonic = || Duration::from_secs(1000) + read();
+            let (instant, same) = anchor(monotonic, || start + read());
+            let offset =
+                same.abs_diff(Duration::from_secs(1000) + instant.duration_since(start));
+            assert!(offset <= READING, "{offset:?}, away behind {away_behind}");
+        }
     }
 
     #[test]

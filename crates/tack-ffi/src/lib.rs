@@ -38,6 +38,7 @@ pub mod conn;
 pub mod error;
 pub mod frames;
 pub mod h3;
+mod header;
 pub mod library;
 pub mod number;
 pub mod packet;

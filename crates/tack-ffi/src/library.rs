@@ -76,14 +76,19 @@ pub extern "C" fn tack_get_varint(
     val: Option<&mut MaybeUninit<u64>>,
 ) -> ssize_t {
     length(|| {
-        let buf = buf.get(buf_len)?;
-        let first = buf.first().ok_or(tack_error::TACK_ERR_BUFFER_TOO_SHORT)?;
-        let len = 1 << (first >> 6);
-        let bytes = buf.get(..len).ok_or(tack_error::TACK_ERR_BUFFER_TOO_SHORT)?;
-        let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        val.ok_or(INVALID_ARGUMENT)?.write(value & (u64::MAX >> (64 - 8 * len + 2)));
+        let (value, len) =
+            read_varint(buf.get(buf_len)?).ok_or(tack_error::TACK_ERR_BUFFER_TOO_SHORT)?;
+        val.ok_or(INVALID_ARGUMENT)?.write(value);
         Ok(len)
     })
+}
+
+/// Reads a variable-length integer, and how many bytes it has; `None` if there are fewer.
+pub(crate) fn read_varint(buf: &[u8]) -> Option<(u64, usize)> {
+    let len = 1 << (buf.first()? >> 6);
+    let bytes = buf.get(..len)?;
+    let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    Some((value & (u64::MAX >> (64 - 8 * len + 2)), len))
 }
 
 fn varint_len(value: u64) -> Option<usize> {

@@ -4,9 +4,10 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use libc::ssize_t;
-use tack_quiche::{ConnectionId, Header, Type};
+use tack_quiche::ConnectionId;
 
 use crate::error::{Failure, INVALID_ARGUMENT, length, status, tack_error};
+use crate::header::PacketHeader;
 use crate::pointer::{Bytes, BytesMut};
 
 /// QUIC version 1 (RFC 9000).
@@ -47,37 +48,26 @@ pub extern "C" fn tack_header_info(
     token_len: Option<&mut usize>,
 ) -> c_int {
     status(|| {
-        // quiche wants to be able to write to what it reads, and C may have it in constant memory.
-        let mut packet = buf.get(buf_len)?.to_vec();
-        let header = Header::from_slice(&mut packet, dcil)?;
+        let header = PacketHeader::parse(buf.get(buf_len)?, dcil)?;
         let (version, ty) = version.zip(r#type).ok_or(INVALID_ARGUMENT)?;
-        let none = Vec::new();
-        let fields: [(&[u8], _, _); 3] = [
-            (&header.scid, &mut scid, scid_len),
-            (&header.dcid, &mut dcid, dcid_len),
-            (header.token.as_ref().unwrap_or(&none), &mut token, token_len),
+        let scid_len = scid_len.ok_or(INVALID_ARGUMENT)?;
+        let dcid_len = dcid_len.ok_or(INVALID_ARGUMENT)?;
+        let token_len = token_len.ok_or(INVALID_ARGUMENT)?;
+        let fields = [
+            (header.scid, scid.get(*scid_len)?, scid_len),
+            (header.dcid, dcid.get(*dcid_len)?, dcid_len),
+            (header.token, token.get(*token_len)?, token_len),
         ];
         // All are looked at before any is written.
-        let mut places = Vec::with_capacity(fields.len());
-        for (field, place, len) in fields {
-            let len = len.ok_or(INVALID_ARGUMENT)?;
-            let place = place.get(*len)?;
-            let place = place.get_mut(..field.len());
-            places.push((field, place.ok_or(tack_error::TACK_ERR_BUFFER_TOO_SHORT)?, len));
+        if fields.iter().any(|(field, place, _)| place.len() < field.len()) {
+            return Err(tack_error::TACK_ERR_BUFFER_TOO_SHORT.into());
         }
-        for (field, place, len) in places {
-            place.copy_from_slice(field);
+        for (field, place, len) in fields {
+            place[..field.len()].copy_from_slice(field);
             *len = field.len();
         }
         version.write(header.version);
-        ty.write(match header.ty {
-            Type::Initial => 1,
-            Type::Retry => 2,
-            Type::Handshake => 3,
-            Type::ZeroRTT => 4,
-            Type::Short => 5,
-            Type::VersionNegotiation => 6,
-        });
+        ty.write(header.packet_type as u8);
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! What the shared library shows to the programs that load it.
+//! What the libraries show to the programs that load them or are linked with them.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -15,13 +15,36 @@ fn the_shared_library_exports_the_functions_of_the_header_and_nothing_else() {
     let symbols = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let exported: BTreeSet<&str> =
         symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
-    let header = std::fs::read_to_string(prefix().join("include/tacklib.h")).unwrap();
+    let header = header();
     let mut expected: BTreeSet<String> =
         functions(&header).map(|name| format!("{name}@@TACKLIB_0")).collect();
-    assert!(expected.len() > 190, "{expected:?}");
     // The version itself is a symbol, too.
     expected.insert("TACKLIB_0".into());
     assert_eq!(exported, expected.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn the_static_library_exports_the_functions_of_the_header_and_nothing_else() {
+    if !has("nm") {
+        return skip("there is no nm on this machine");
+    }
+    let library = prefix().join("lib/libtacklib.a");
+    let symbols = output(Command::new("nm").args(["-g", "--defined-only"]).arg(library));
+    let exported: BTreeSet<&str> = symbols
+        .lines()
+        .filter(|line| line.split_whitespace().count() == 3)
+        .filter_map(|line| line.split_whitespace().last())
+        // Only renamed by some versions of objcopy.
+        .filter(|name| !name.starts_with("tacklib_internal_"))
+        .collect();
+    assert_eq!(exported, functions(&header()).collect());
+}
+
+/// The installed header.
+fn header() -> String {
+    let header = std::fs::read_to_string(prefix().join("include/tacklib.h")).unwrap();
+    assert!(functions(&header).count() > 190, "{header}");
+    header
 }
 
 /// Functions that a header declares.

@@ -5,6 +5,7 @@
 
 mod exports;
 mod guide;
+mod other_libraries;
 mod programs;
 mod quiche_examples;
 mod toolchain;

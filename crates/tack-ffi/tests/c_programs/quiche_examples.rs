@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::skip;
-use crate::toolchain::{Link, certificate, compile, here, output, program};
+use crate::toolchain::{Link, certificate, compile, has_header, here, output, program};
 
 #[path = "../../../../tacklib/tests/quiche_source/mod.rs"]
 #[allow(clippy::duplicate_mod, reason = "each test file has it")]
@@ -19,11 +19,7 @@ const HEADERS: [(&str, &str); 2] = [("ev.h", "libev-dev"), ("uthash.h", "uthash-
 
 /// The header of a name that quiche's examples ask for, if it is not there.
 fn missing_header() -> Option<(&'static str, &'static str)> {
-    HEADERS.into_iter().find(|(header, _)| {
-        let mut check = Command::new("cc");
-        check.args(["-E", "-include", header, "-x", "c", "/dev/null"]);
-        !check.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
-    })
+    HEADERS.into_iter().find(|(header, _)| !has_header(header))
 }
 
 /// Compiles an example. Its `#include <quiche.h>` finds the names of this library.

@@ -71,6 +71,13 @@ pub fn has(program: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
+/// Whether the compiler finds a header.
+pub fn has_header(name: &str) -> bool {
+    let mut check = Command::new("cc");
+    check.args(["-E", "-include", name, "-x", "c", "/dev/null"]);
+    check.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+}
+
 /// A program that is ended if it hangs.
 pub fn program(path: impl AsRef<Path>) -> Command {
     let mut command = Command::new("timeout");

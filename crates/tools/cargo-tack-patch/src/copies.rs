@@ -1,6 +1,7 @@
 //! The folder with the patched copies.
 
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -56,22 +57,26 @@ pub fn state(folder: &Path, patch: &Patch<'_>) -> Result<State, Error> {
     }
 }
 
-/// Copies that were written, with those of another build that they replace, which lie beside them until the new
-/// ones have proved to be of use.
+/// Where copies of another build lie in the new ones until these have proved to be of use. Beside them they could be
+/// members of the workspace, which excludes the folder of the copies alone.
+const REPLACED: &str = ".replaced";
+
+/// Copies that were written, with those of another build that they replace.
 #[derive(Debug)]
 pub struct Written {
     folder: PathBuf,
-    old: Option<PathBuf>,
+    has_old: bool,
 }
 
 /// Writes the copies; those of another build are replaced, and stay if this fails.
 pub fn write(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<Written, Error> {
+    let folder = &behind_links(folder);
     let new = beside(folder, ".new");
     remove_own(&new)?;
     let written = fill(&new, patch, quiche).and_then(|()| Written::swap(folder, &new));
     if written.is_err() {
         // Why the copies cannot be written says more than why a part of them cannot be deleted.
-        let _ = remove(&new);
+        let _ = remove_all(&new);
     }
     written
 }
@@ -81,13 +86,16 @@ impl Written {
     fn swap(folder: &Path, new: &Path) -> Result<Self, Error> {
         let old = beside(folder, ".old");
         remove_own(&old)?;
-        let old = match fs::rename(folder, &old) {
-            Ok(()) => Some(old),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        let has_old = match fs::rename(folder, &old) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(Error::at(folder)(error)),
         };
-        let written = Self { folder: folder.to_owned(), old };
-        match fs::rename(new, folder) {
+        let moved = fs::rename(new, folder).and_then(|()| {
+            if has_old { fs::rename(&old, folder.join(REPLACED)) } else { Ok(()) }
+        });
+        let written = Self { folder: folder.to_owned(), has_old };
+        match moved {
             Ok(()) => Ok(written),
             Err(error) => {
                 written.take_back()?;
@@ -98,19 +106,47 @@ impl Written {
 
     /// Deletes what was replaced.
     pub fn keep(self) -> Result<(), Error> {
-        self.old.map_or(Ok(()), |old| remove(&old))
+        remove_all(&self.folder.join(REPLACED))
     }
 
     /// Puts what was replaced back.
     pub fn take_back(self) -> Result<(), Error> {
-        remove(&self.folder)?;
-        let Some(old) = self.old else { return Ok(()) };
+        let old = beside(&self.folder, ".old");
+        let replaced = self.folder.join(REPLACED);
+        if replaced.exists() {
+            fs::rename(&replaced, &old).map_err(Error::at(&replaced))?;
+        }
+        remove_all(&self.folder)?;
+        if !self.has_old {
+            return Ok(());
+        }
         fs::rename(&old, &self.folder).map_err(Error::at(&old))
     }
 }
 
-/// Removes a folder, if it is there.
+/// The folder and those of the packages in it.
+pub fn packages(folder: &Path, patch: &Patch<'_>) -> Vec<PathBuf> {
+    let names = patch.crates().into_iter().chain([UNPATCHED]);
+    iter::once(folder.to_owned()).chain(names.map(|name| folder.join(name))).collect()
+}
+
+/// Removes the copies, if they are there.
 pub fn remove(folder: &Path) -> Result<(), Error> {
+    remove_all(&behind_links(folder))?;
+    if folder.is_symlink() {
+        fs::remove_file(folder).map_err(Error::at(folder))
+    } else {
+        Ok(())
+    }
+}
+
+/// Where a folder really is: to rename a link would move that alone.
+fn behind_links(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+/// Removes a folder, if it is there.
+fn remove_all(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::at(folder)(error))
@@ -124,7 +160,7 @@ fn remove_own(folder: &Path) -> Result<(), Error> {
     let is_own = folder.join(MARKER).exists()
         || fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
     if is_own || !folder.exists() {
-        remove(folder)
+        remove_all(folder)
     } else {
         Err(Error::ForeignFolder(folder.to_owned()))
     }
@@ -238,6 +274,34 @@ mod tests {
         assert_eq!(state(&folder, &new).unwrap(), State::Current);
         assert!(!folder.join("quiche/gone.rs").exists());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn copies_of_another_build_lie_in_the_new_ones_meanwhile() {
+        let (parent, folder) = outdated();
+        let written = write(&folder, &Patch::embedded(), &quiche()).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is beside them");
+        assert_eq!(state(&folder, &Patch::embedded()).unwrap(), State::Current);
+        written.take_back().unwrap();
+        assert_outdated_alone(parent.path(), &folder);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_linked_folder_stays_linked_until_the_copies_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let [folder, link] = ["real", "link"].map(|name| parent.path().join(name));
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        for round in ["first", "second"] {
+            let patch = Patch { quiche_checksum: round, ..Patch::embedded() };
+            write(&link, &patch, &quiche()).unwrap().keep().unwrap();
+            assert!(link.is_symlink());
+            assert_eq!(state(&folder, &patch).unwrap(), State::Current);
+            assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 2);
+        }
+        remove(&link).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file that has to be changed is read-only.
+    #[error("{} may not be written to: allow it, for instance with `chmod u+w`", .0.display())]
+    ReadOnly(PathBuf),
     /// Cargo cannot be started.
     #[error("cannot run `{program}`: {source}")]
     NoCargo {
@@ -76,6 +79,11 @@ pub enum Error {
         /// The entry there.
         entry: String,
     },
+    /// The copies are in another folder than the one that is named.
+    #[error(
+        "the copies are in {}: to have them elsewhere, run `cargo tack-patch --remove` first", .0.display()
+    )]
+    OtherFolder(PathBuf),
     /// The folder for the copies holds something else.
     #[error(
         "{} is not empty, and not from `cargo tack-patch`: name another folder with --dir", .0.display()
@@ -104,6 +112,21 @@ pub enum Error {
         found: String,
         /// What it has to be.
         wanted: String,
+    },
+    /// Cargo takes quiche from another folder.
+    #[error(
+        "Cargo takes quiche from {}: something beside the workspace's Cargo.toml replaces it, such as [patch] or \
+         `paths` in a .cargo/config.toml; take that out first", .0.display()
+    )]
+    PatchedElsewhere(PathBuf),
+    /// The workspace has vendored its dependencies, and not what Cargo needs with the patch, or without.
+    #[error(
+        "the dependencies of this workspace are vendored, and what Cargo needs now is not among them: take [source] \
+         out of the .cargo/config.toml, run this command again, then `cargo vendor`, and put it back\n{message}"
+    )]
+    NotVendored {
+        /// What Cargo has printed.
+        message: String,
     },
     /// Cargo has read the patch, and builds quiche from elsewhere.
     #[error(

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml_edit::{DocumentMut, value};
 
 use crate::error::Error;
+use crate::files::in_form_of;
 
 /// The sources that stand for crates.io.
 pub const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -68,7 +69,7 @@ pub fn restore(lock: &Path, version: &str, checksum: &str) -> Result<(), Error> 
             package.insert("checksum", value(checksum));
         }
     }
-    crate::files::replace(lock, &document.to_string())
+    crate::files::replace(lock, &in_form_of(&text, &document.to_string()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 
 use crate::copies::{self, State, Written};
 use crate::error::Error;
@@ -60,22 +61,12 @@ impl Tool<'_> {
     pub fn apply(&self) -> Result<Applied, Error> {
         let workspace = self.workspace()?;
         let mut manifest = Manifest::read(workspace.manifest())?;
-        let folder = self.copies(&workspace)?;
-        let written = written_path(&workspace, &folder);
-        let has_entry = match manifest.entry() {
-            Entry::None => false,
-            Entry::Folder(path) if path == written => true,
-            Entry::Folder(path) => return Err(other_patch(&manifest, path)),
-            Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
-        };
+        let (folder, has_entry) = self.place(&workspace, &manifest)?;
         let state = copies::state(&folder, &self.patch)?;
         if state == State::Foreign {
             return Err(Error::ForeignFolder(folder));
         }
-        if !has_entry {
-            self.require_published_quiche(&workspace)?;
-        }
-        let mut before = Before::of(&workspace);
+        let mut before = Before::of(&workspace)?;
         let found = (has_entry, state);
         if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, found, &mut before)
         {
@@ -85,6 +76,28 @@ impl Tool<'_> {
         before.forget();
         let was_in_force = has_entry && state == State::Current;
         Ok(Applied { manifest: workspace.manifest().to_owned(), folder, was_in_force })
+    }
+
+    /// The folder of the copies, and whether the manifest leads there.
+    fn place(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+    ) -> Result<(PathBuf, bool), Error> {
+        let folder = self.copies(workspace)?;
+        let written = written_path(workspace, &folder)?;
+        let path = match manifest.entry() {
+            Entry::None => return Ok((folder, false)),
+            Entry::Folder(path) if path == written => return Ok((folder, true)),
+            Entry::Folder(path) => path,
+            Entry::Other(entry) => return Err(other_patch(manifest, entry)),
+        };
+        match ours(workspace, &path, &self.patch)? {
+            None => Err(other_patch(manifest, path)),
+            // They stay where they are, unless another place is named.
+            Some(there) if self.folder.is_none() => Ok((there, true)),
+            Some(there) => Err(Error::OtherFolder(there)),
+        }
     }
 
     /// Makes the copies and the entry, as far as they are missing.
@@ -97,6 +110,9 @@ impl Tool<'_> {
         before: &mut Before,
     ) -> Result<(), Error> {
         let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
+        if !has_entry {
+            self.require_published_quiche(workspace)?;
+        }
         if state != State::Current {
             let cached = source::cached(&self.cache(), version, checksum)?;
             let quiche = if let Some(quiche) = cached {
@@ -110,10 +126,15 @@ impl Tool<'_> {
             before.copies = Some(copies::write(folder, &self.patch, &quiche)?);
         }
         if !has_entry {
-            manifest.insert(&written_path(workspace, folder))?;
-            manifest.write()?;
+            manifest.insert(&written_path(workspace, folder)?)?;
         }
-        self.require_force(workspace)
+        if let Ok(relative) = folder.strip_prefix(workspace.folder())
+            && manifest.has_members(&copies::packages(relative, &self.patch))
+        {
+            manifest.exclude(&in_manifest(relative)?)?;
+        }
+        manifest.write()?;
+        self.require_force(workspace, folder)
     }
 
     /// Takes the patch back. Returns the folder of the copies that are gone, or none if there was no patch.
@@ -126,7 +147,7 @@ impl Tool<'_> {
                 .ok_or_else(|| other_patch(&manifest, path))?,
             Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
         };
-        let before = Before::of(&workspace);
+        let before = Before::of(&workspace)?;
         let taken_out = self
             .take_out(&workspace, &mut manifest)
             .and_then(|()| unpatched(&manifest))
@@ -136,6 +157,11 @@ impl Tool<'_> {
             return Err(error);
         }
         copies::remove(&folder)?;
+        if let Ok(relative) = folder.strip_prefix(workspace.folder()) {
+            // Not before they are gone: without it they could be members.
+            manifest.forget(&in_manifest(relative)?);
+            manifest.write()?;
+        }
         Ok(Some(folder))
     }
 
@@ -172,10 +198,23 @@ impl Tool<'_> {
             return not("there is no Cargo.lock yet: build once".into());
         }
         match lock::locked(&workspace.lock(), self.patch.quiche_version) {
-            Ok(package) if package.source.is_none() => Ok(Check::InForce { folder }),
-            Ok(_) => not("Cargo.lock is from before the patch: build once".into()),
-            Err(error @ Error::File { .. }) => Err(error),
-            Err(error) => not(error.to_string()),
+            Ok(package) if package.source.is_none() => {}
+            Ok(_) => return not("Cargo.lock is from before the patch: build once".into()),
+            Err(error @ Error::File { .. }) => return Err(error),
+            Err(error) => return not(error.to_string()),
+        }
+        match workspace.locked_folder(self.patch.quiche_version) {
+            Ok(found) => Ok(match elsewhere(found, &folder) {
+                None => Check::InForce { folder },
+                Some(found) => {
+                    Check::NotInForce { reason: Error::PatchedElsewhere(found).to_string() }
+                }
+            }),
+            Err(Error::Cargo { message, .. }) if message.contains("--locked") => {
+                not("Cargo.lock is not what manifests and configuration ask for: build once"
+                    .into())
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -188,19 +227,19 @@ impl Tool<'_> {
         let Some(folder) = &self.folder else {
             return Ok(workspace.folder().join(DEFAULT_FOLDER));
         };
-        std::path::absolute(folder).map_err(Error::at(folder))
+        let folder = std::path::absolute(folder).map_err(Error::at(folder))?;
+        Ok(by_way_of(workspace, &folder).unwrap_or(folder))
     }
 
     /// The workspace must use the release that the patch is made for, as it was published.
     fn require_published_quiche(&self, workspace: &Workspace) -> Result<(), Error> {
         let Patch { quiche_version: version, quiche_checksum: wanted, .. } = self.patch;
         let lock = workspace.lock();
-        if !lock.exists() {
-            workspace.resolve(version)?;
-        }
+        let folder = workspace.resolve(version)?;
         let package = lock::locked(&lock, version)?;
         if package.source.is_none() {
-            let source_id = "a folder".into();
+            let source_id =
+                folder.map_or("a folder".into(), |folder| folder.display().to_string());
             return Err(Error::OtherSource { version: version.to_owned(), source_id });
         }
         match package.checksum {
@@ -241,14 +280,14 @@ impl Tool<'_> {
     }
 
     /// Has Cargo read the patch, and looks whether it takes quiche from there.
-    fn require_force(&self, workspace: &Workspace) -> Result<(), Error> {
+    fn require_force(&self, workspace: &Workspace, folder: &Path) -> Result<(), Error> {
         let version = self.patch.quiche_version;
-        workspace.resolve(version)?;
+        let found = workspace.resolve(version)?;
         let lock = workspace.lock();
-        match lock::locked(&lock, version)?.source {
-            None => Ok(()),
-            Some(source_id) => Err(Error::NotInForce { lock, source_id }),
+        if let Some(source_id) = lock::locked(&lock, version)?.source {
+            return Err(Error::NotInForce { lock, source_id });
         }
+        elsewhere(found, folder).map_or(Ok(()), |found| Err(Error::PatchedElsewhere(found)))
     }
 }
 
@@ -260,8 +299,13 @@ struct Before {
 }
 
 impl Before {
-    fn of(workspace: &Workspace) -> Self {
-        Self { lock: fs::read(workspace.lock()).ok(), copies: None }
+    fn of(workspace: &Workspace) -> Result<Self, Error> {
+        let lock = workspace.lock();
+        let lock = match fs::read(&lock) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            read => Some(read.map_err(Error::at(&lock))?),
+        };
+        Ok(Self { lock, copies: None })
     }
 
     /// Takes a change back that has failed: all of it that can be.
@@ -269,8 +313,13 @@ impl Before {
         let copies = self.copies.map_or(Ok(()), Written::take_back);
         let manifest = manifest.restore();
         let lock = workspace.lock();
-        let lock =
-            self.lock.map_or(Ok(()), |text| fs::write(&lock, text).map_err(Error::at(&lock)));
+        let now = fs::read(&lock).ok();
+        let lock = match self.lock {
+            text if text == now => Ok(()),
+            Some(text) => fs::write(&lock, text).map_err(Error::at(&lock)),
+            // Cargo has written one.
+            None => fs::remove_file(&lock).map_err(Error::at(&lock)),
+        };
         copies.and(manifest).and(lock)
     }
 
@@ -281,6 +330,13 @@ impl Before {
     }
 }
 
+/// Where Cargo has found quiche, if that is not in the folder of the copies.
+fn elsewhere(found: Option<PathBuf>, copies: &Path) -> Option<PathBuf> {
+    let wanted = copies.join("quiche");
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    found.filter(|found| real(found) != real(&wanted))
+}
+
 /// Fails if a manifest still replaces quiche.
 fn unpatched(manifest: &Manifest) -> Result<(), Error> {
     match manifest.entry() {
@@ -289,10 +345,35 @@ fn unpatched(manifest: &Manifest) -> Result<(), Error> {
     }
 }
 
+/// The folder by a path that leads through that of the workspace, if it is in that, though its own path leads there by
+/// a link or by `..`.
+fn by_way_of(workspace: &Workspace, folder: &Path) -> Option<PathBuf> {
+    let is_plain = |path: &Path| !path.components().any(|part| part == Component::ParentDir);
+    if folder.strip_prefix(workspace.folder()).is_ok_and(is_plain) {
+        return None;
+    }
+    // It need not be there yet.
+    let (there, real) =
+        folder.ancestors().find_map(|there| Some((there, fs::canonicalize(there).ok()?)))?;
+    let real = real.join(folder.strip_prefix(there).ok()?);
+    let below = real.strip_prefix(fs::canonicalize(workspace.folder()).ok()?).ok()?;
+    is_plain(below).then(|| workspace.folder().join(below))
+}
+
 /// How the folder of the crate `quiche` is written in the manifest: relative if it is in the workspace.
-fn written_path(workspace: &Workspace, folder: &Path) -> String {
+fn written_path(workspace: &Workspace, folder: &Path) -> Result<String, Error> {
     let folder = folder.strip_prefix(workspace.folder()).unwrap_or(folder);
-    folder.join("quiche").to_string_lossy().replace('\\', "/")
+    in_manifest(&folder.join("quiche"))
+}
+
+/// A path as manifests have it.
+fn in_manifest(path: &Path) -> Result<String, Error> {
+    let Some(text) = path.to_str() else {
+        let message =
+            "its name is not UTF-8, as a manifest has to be: name another folder with --dir";
+        return Err(Error::malformed(path, &message));
+    };
+    Ok(if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() })
 }
 
 /// The folder of the copies that a path in the manifest leads into, if they are ours or gone.

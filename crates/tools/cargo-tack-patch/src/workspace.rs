@@ -21,7 +21,7 @@ impl Workspace {
         if let Some(manifest) = manifest {
             command.arg("--manifest-path").arg(manifest);
         }
-        let printed = run(command)?;
+        let printed = run(&mut command)?;
         Ok(Self { cargo, manifest: printed.trim_end().into() })
     }
 
@@ -43,10 +43,25 @@ impl Workspace {
     /// Has Cargo resolve the dependencies, bring the lock file up to date, and download what is missing.
     /// Returns the folder of this release of quiche.
     pub fn resolve(&self, version: &str) -> Result<Option<PathBuf>, Error> {
+        self.metadata(version, &[])
+    }
+
+    /// Has Cargo say in which folder this release of quiche is, by the lock file as it is.
+    pub fn locked_folder(&self, version: &str) -> Result<Option<PathBuf>, Error> {
+        self.metadata(version, &["--locked"])
+    }
+
+    /// The folder of this release of quiche.
+    fn metadata(&self, version: &str, options: &[&str]) -> Result<Option<PathBuf>, Error> {
         let mut command = Command::new(&self.cargo);
         // Cargo takes its configuration, which may name other registries, from where it runs.
-        command.args(["metadata", "--format-version=1"]).current_dir(self.folder());
-        let printed = run(command)?;
+        command.args(["metadata", "--format-version=1"]).args(options);
+        let printed = run(command.current_dir(self.folder())).map_err(|error| match error {
+            Error::Cargo { message, .. } if message.contains("directory source") => {
+                Error::NotVendored { message }
+            }
+            error => error,
+        })?;
         let metadata: serde_json::Value = serde_json::from_str(&printed)
             .map_err(|error| Error::malformed(&self.manifest, &error))?;
         let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -58,7 +73,7 @@ impl Workspace {
 }
 
 /// What a command prints.
-fn run(mut command: Command) -> Result<String, Error> {
+fn run(command: &mut Command) -> Result<String, Error> {
     let output = command.output().map_err(|source| Error::NoCargo {
         program: command.get_program().to_string_lossy().into_owned(),
         source,

@@ -52,6 +52,35 @@ fn the_program_of_a_workspace_gets_what_takes_quiches_place() {
     assert_eq!(world.run(), BEFORE);
 }
 
+/// A workspace of all folders in it.
+fn in_workspace_of_all(members: &str) -> World {
+    let world = World::in_workspace();
+    let manifest = world.read("program/Cargo.toml").replace("[\"app\"]", members);
+    assert!(manifest.contains(members), "{manifest}");
+    // Cargo wants a package in every folder.
+    world.write("program/Cargo.toml", &format!("{manifest}exclude = [\".cargo\"]\n"));
+    world
+}
+
+#[test]
+fn a_workspace_of_all_folders_does_not_take_the_copies_for_members() {
+    for members in ["[\"*\"]", "[\"[a.]*\"]"] {
+        let world = in_workspace_of_all(members);
+        assert_eq!(world.run(), BEFORE);
+        let before = world.program();
+        let old = Patch { workspace: &format!("{}\n# older", PATCH.workspace), ..PATCH };
+        Tool { patch: old, ..world.tool() }.apply().unwrap();
+        assert_eq!(world.run(), AFTER, "{members}");
+        // Also where old copies give way to new ones.
+        assert!(!world.tool().apply().unwrap().was_in_force);
+        assert_eq!(world.run(), AFTER, "{members}");
+        assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+        world.tool().remove().unwrap();
+        assert!(world.program() == before, "{}", world.read("program/Cargo.toml"));
+        assert_eq!(world.run(), BEFORE);
+    }
+}
+
 #[test]
 fn a_patch_that_is_in_force_is_left_as_it_is() {
     let world = World::new();
@@ -96,7 +125,7 @@ fn a_patch_stays_if_cargo_cannot_do_without_it() {
     std::fs::remove_dir_all(world.path("vendor/quiche")).unwrap();
     let before = world.program();
     let error = world.tool().remove().unwrap_err();
-    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(matches!(error, Error::NotVendored { .. }), "{error}");
     assert!(world.program() == before);
     assert_eq!(world.run(), AFTER);
 }
@@ -115,6 +144,44 @@ fn the_copies_can_be_elsewhere() {
         assert_eq!(world.tool().remove().unwrap(), Some(folder.clone()));
         assert!(is_gone(&folder));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn copies_in_the_workspace_have_a_relative_path_however_they_are_named() {
+    let world = in_workspace_of_all("[\"*\"]");
+    std::os::unix::fs::symlink("program", world.path("link")).unwrap();
+    world.write("program/app/.keep", "");
+    for named in ["link/copies", "program/app/../copies", "link/app/../../program/copies"] {
+        let tool = Tool { folder: Some(world.path(named)), ..world.tool() };
+        assert_eq!(tool.apply().unwrap().folder, world.path("program/copies"), "{named}");
+        let manifest = world.read("program/Cargo.toml");
+        assert!(manifest.contains("quiche = { path = \"copies/quiche\" }"), "{manifest}");
+        assert_eq!(world.run(), AFTER);
+        world.tool().remove().unwrap();
+    }
+}
+
+#[test]
+fn copies_that_are_elsewhere_are_renewed_and_made_anew_there() {
+    let world = World::new();
+    let elsewhere = |named: &str| Tool { folder: Some(world.path(named)), ..world.tool() };
+    let old = Patch { workspace: &format!("{}\n# older", PATCH.workspace), ..PATCH };
+    Tool { patch: old, ..elsewhere("copies") }.apply().unwrap();
+    assert!(reason(&world.tool()).contains("another build"));
+    for _ in ["renewed", "made anew"] {
+        let applied = world.tool().apply().unwrap();
+        assert!(!applied.was_in_force && applied.folder == world.path("copies"));
+        assert_eq!(world.run(), AFTER);
+        assert!(is_gone(&world.path("program/.tack-patch")));
+        std::fs::remove_dir_all(world.path("copies")).unwrap();
+    }
+    world.tool().apply().unwrap();
+    let error = elsewhere("other").apply().unwrap_err();
+    assert!(matches!(&error, Error::OtherFolder(_)), "{error}");
+    assert!(error.to_string().contains("`cargo tack-patch --remove`"), "{error}");
+    assert!(is_gone(&world.path("other")));
+    assert_eq!(world.run(), AFTER);
 }
 
 /// What the tool has written into the manifest, in another form.
@@ -202,7 +269,7 @@ fn a_patch_that_cargo_cannot_resolve_is_taken_back() {
     world.run();
     let before = world.program();
     let error = apply_unresolvable(&world);
-    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(matches!(error, Error::NotVendored { .. }), "{error}");
     assert!(world.program() == before);
 }
 
@@ -213,7 +280,7 @@ fn copies_of_another_build_stay_if_cargo_cannot_resolve_the_new_ones() {
     assert_eq!(world.run(), AFTER);
     let before = world.program();
     let error = apply_unresolvable(&world);
-    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(matches!(error, Error::NotVendored { .. }), "{error}");
     assert!(world.program() == before);
     assert_eq!(world.run(), AFTER);
 }
@@ -280,6 +347,155 @@ fn another_patch_of_quiche_is_neither_replaced_nor_removed() {
     assert!(reason(&world.tool()).contains("replaces quiche already (`../ours/quiche`)"));
     assert_eq!(world.read("program/Cargo.toml"), patched);
     assert!(world.path("ours/quiche/src/lib.rs").exists());
+}
+
+#[test]
+fn a_workspace_that_patches_something_else_by_the_url_of_crates_io_gets_what_takes_quiches_place()
+ {
+    for registry in ["https://github.com/rust-lang/crates.io-index", "crates-io"] {
+        let world = World::new();
+        let manifest = world.read("program/Cargo.toml");
+        let patch = format!("[patch.\"{registry}\"]\ndependent = {{ path = \"../ours\" }}\n");
+        world.write("program/Cargo.toml", &format!("{manifest}\n{patch}"));
+        let ours = world.read("vendor/dependent/Cargo.toml");
+        world.write("ours/Cargo.toml", &ours);
+        world.write("ours/src/lib.rs", "pub fn transport() -> String { \"ours\".into() }");
+        assert_eq!(world.run(), "plain quiche, ours");
+        let before = world.program();
+        world.tool().apply().unwrap();
+        assert_eq!(world.run(), "TACK over plain quiche, ours", "{registry}");
+        assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+        world.tool().remove().unwrap();
+        assert!(world.program() == before, "{}", world.read("program/Cargo.toml"));
+    }
+}
+
+/// Has the configuration of Cargo replace quiche by another folder.
+fn patch_by_configuration(world: &World) {
+    world.write(
+        "ours/quiche/Cargo.toml",
+        "[package]\nname = \"quiche\"\nversion = \"0.30.0\"\n",
+    );
+    world.write("ours/quiche/src/lib.rs", "pub fn transport() -> String { \"ours\".into() }");
+    let config = world.read("program/.cargo/config.toml");
+    let patch = "[patch.crates-io]\nquiche = { path = \"../ours/quiche\" }\n";
+    world.write("program/.cargo/config.toml", &format!("{config}{patch}"));
+}
+
+#[test]
+fn a_patch_of_quiche_in_the_configuration_is_told_with_its_folder() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    patch_by_configuration(&world);
+    assert_eq!(world.run(), "ours, ours");
+    let before = world.program();
+    let told = reason(&world.tool());
+    let ours = world.path("ours/quiche");
+    assert!(told.contains(&ours.display().to_string()), "{told}");
+    assert!(told.contains(".cargo/config.toml"), "{told}");
+    let error = world.tool().apply().unwrap_err();
+    assert!(matches!(&error, Error::PatchedElsewhere(found) if *found == ours), "{error}");
+    assert!(world.program() == before);
+}
+
+#[test]
+fn a_patch_of_quiche_in_the_configuration_keeps_the_workspace_as_it_was() {
+    let world = World::new();
+    world.run();
+    patch_by_configuration(&world);
+    let before = world.program();
+    let ours = world.path("ours/quiche").display().to_string();
+    let error = world.tool().apply().unwrap_err();
+    assert!(
+        matches!(&error, Error::OtherSource { source_id, .. } if *source_id == ours),
+        "{error}"
+    );
+    assert!(world.program() == before);
+}
+
+#[test]
+fn a_check_writes_nothing_and_tells_a_lock_file_that_is_out_of_date() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    let manifest = world.read("program/Cargo.toml");
+    world.write(
+        "program/Cargo.toml",
+        &manifest.replacen(
+            "[dependencies]\n",
+            "[dependencies]\nlocal = { path = \"local\" }\n",
+            1,
+        ),
+    );
+    world.write(
+        "program/local/Cargo.toml",
+        "[package]\nname = \"local\"\nversion = \"1.0.0\"\nedition = \"2021\"\n",
+    );
+    world.write("program/local/src/lib.rs", "");
+    let before = world.program();
+    let told = reason(&world.tool());
+    assert!(
+        told.contains("Cargo.lock is not what manifests and configuration ask for: build once"),
+        "{told}"
+    );
+    assert!(world.program() == before);
+    assert_eq!(world.run(), AFTER);
+    assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+}
+
+#[test]
+fn an_apply_that_fails_leaves_no_lock_file_that_was_not_there() {
+    let world = World::new();
+    let before = world.program();
+    let refused: [Patch<'_>; 2] = [
+        Patch { quiche_version: "0.31.0", ..PATCH },
+        Patch { quiche_checksum: "f00", ..PATCH },
+    ];
+    for patch in refused {
+        Tool { patch, ..world.tool() }.apply().unwrap_err();
+        assert!(world.program() == before, "{}", patch.quiche_version);
+    }
+    apply_unresolvable(&world);
+    assert!(world.program() == before);
+}
+
+#[cfg(unix)]
+#[test]
+fn linked_manifests_stay_links_and_keep_their_modes() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let world = World::new();
+    world.run();
+    let before = world.program();
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        let (file, link) = (world.path("shared").join(name), world.path("program").join(name));
+        world.write(&format!("shared/{name}"), &world.read(&format!("program/{name}")));
+        std::fs::remove_file(&link).unwrap();
+        symlink(&file, &link).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o660)).unwrap();
+    }
+    world.tool().apply().unwrap();
+    assert_eq!(world.run(), AFTER);
+    world.tool().remove().unwrap();
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        assert!(world.path("program").join(name).is_symlink(), "{name}");
+        let mode = world.path("shared").join(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660, "{name}");
+    }
+    assert!(world.program() == before);
+    assert_eq!(world.run(), BEFORE);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_manifest_that_nobody_may_write_to_stays_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.run();
+    let before = world.program();
+    let manifest = world.path("program/Cargo.toml");
+    std::fs::set_permissions(&manifest, std::fs::Permissions::from_mode(0o444)).unwrap();
+    let error = world.tool().apply().unwrap_err();
+    assert!(matches!(&error, Error::ReadOnly(path) if path.ends_with("Cargo.toml")), "{error}");
+    assert!(world.program() == before);
 }
 
 #[test]
