@@ -208,6 +208,9 @@ impl<F: BufFactory> Connection<F> {
                 self.seam.late_resets.on_filled(reset);
             }
         }
+        if applied.wants_packet {
+            self.ask_for_packet();
+        }
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);
         }

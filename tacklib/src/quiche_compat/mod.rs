@@ -17,6 +17,7 @@ mod duplicate_window;
 mod error_codes;
 mod external_access;
 mod frame_order;
+mod frames_in_flight;
 mod inert_controller;
 mod late_resets;
 mod max_streams;
@@ -49,7 +50,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
-pub use late_resets::{AskedStreams, LateFills, LateReset, may_fill};
+pub use late_resets::{AskedStreams, Fill, LateFills, LateReset, may_fill};
 pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
