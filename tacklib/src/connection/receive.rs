@@ -198,9 +198,10 @@ impl<F: BufFactory> Connection<F> {
         for &stop in &applied.stopped {
             let stream_id = stop.stream_id;
             self.seam.send_buffer.on_dropped(stream_id);
+            let is_unfinished = self.seam.stream_ends.is_unfinished(stream_id);
             // quiche answers with a reset, at what has left.
             self.seam.stream_ends.on_reset(stream_id);
-            self.seam.stopped_streams.on_stopped(stop);
+            self.seam.stopped_streams.on_stopped(stop, is_unfinished);
         }
         for &reset in &applied.late_resets {
             let Seam { stopped_streams, .. } = &self.seam;

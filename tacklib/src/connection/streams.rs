@@ -85,6 +85,7 @@ impl<F: BufFactory> Connection<F> {
         if is_reset {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
+            self.seam.given_up_requests.on_reset(stream_id);
             self.has_ended_streams = true;
         }
         self.on_control_frame();
@@ -122,7 +123,7 @@ impl<F: BufFactory> Connection<F> {
             if let Some(layer) = &mut self.layer {
                 layer.late_fills().forget(stream_id);
             }
-            self.seam.stopped_requests.on_over(stream_id);
+            self.seam.given_up_requests.on_over(stream_id);
         }
         self.on_read(stream_id, (dropped.len, dropped.is_over));
     }

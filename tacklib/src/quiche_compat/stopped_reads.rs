@@ -13,6 +13,7 @@ use quiche::BufFactory;
 use tack_proto::varint;
 
 use super::frames_in_flight::FramesInFlight;
+use super::receive_windows::is_over;
 use super::stopped_streams::StoppedStreams;
 
 /// STOP_SENDING (RFC 9000 section 19.5).
@@ -85,36 +86,62 @@ pub fn drop_readable<F: BufFactory>(
     dropped
 }
 
-/// Requests of HTTP/3 that this end has stopped reading and of which no more comes. `quiche::h3` has an entry for each,
-/// which goes when it reads the end, and the end is dropped here.
-#[derive(Debug, Default)]
-pub struct StoppedRequests(VecDeque<u64>);
+/// A request of HTTP/3 that is over and was not read, or not answered, to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Its stream.
+    pub stream_id: u64,
+    /// The application may write to it and has to be told then that the peer has stopped it.
+    pub may_be_answered: bool,
+}
 
-impl StoppedRequests {
-    /// No more comes of a stream.
+/// Requests of HTTP/3 that this end has stopped reading and of which no more comes, and those whose answer it has reset.
+/// `quiche::h3` has an entry for each, which goes when it has both read and written the end, and that it does not do.
+#[derive(Debug, Default)]
+pub struct GivenUpRequests(VecDeque<GivenUp>);
+
+impl GivenUpRequests {
+    /// No more comes of a stream that this end has stopped reading.
     pub fn on_over(&mut self, stream_id: u64) {
+        self.remember(GivenUp { stream_id, may_be_answered: true });
+    }
+
+    /// This end writes no more to a stream.
+    pub fn on_reset(&mut self, stream_id: u64) {
+        self.remember(GivenUp { stream_id, may_be_answered: false });
+    }
+
+    fn remember(&mut self, request: GivenUp) {
         // Requests are on streams that the client opens and that go both ways (RFC 9114 section 4.1).
-        if !stream_id.is_multiple_of(4) {
+        if !request.stream_id.is_multiple_of(4) {
             return;
         }
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(stream_id);
+        self.0.push_back(request);
     }
 
-    /// Takes some that were answered in full, and that quiche has done with.
+    /// Takes some that quiche has done with.
     pub fn take_done<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
         stopped: &StoppedStreams,
-    ) -> Vec<u64> {
+    ) -> Vec<GivenUp> {
         let looked_at = self.0.len().min(LOOKED_AT);
-        let mut done: Vec<u64> = self.0.drain(..looked_at).collect();
-        done.retain(|&stream_id| {
-            let is_done = stopped.is_forgotten(connection, stream_id);
+        let mut done: Vec<GivenUp> = self.0.drain(..looked_at).collect();
+        done.retain_mut(|request| {
+            let &mut GivenUp { stream_id, may_be_answered } = request;
+            // quiche keeps a stream that the peer has stopped until it is asked about it.
+            let is_answered = !may_be_answered || stopped.is_behind_end(stream_id);
+            let is_done = if stopped.contains(stream_id) {
+                is_answered && is_over(connection, stream_id)
+            } else {
+                request.may_be_answered = false;
+                stopped.is_forgotten(connection, stream_id)
+            };
             if !is_done {
-                self.0.push_back(stream_id);
+                self.0.push_back(GivenUp { stream_id, may_be_answered });
             }
             is_done
         });
@@ -284,9 +311,10 @@ mod tests {
 
     #[test]
     fn requests_that_nobody_asks_for_take_no_memory() {
-        let mut requests = StoppedRequests::default();
+        let mut requests = GivenUpRequests::default();
         (0..20_000).for_each(|stream_id| requests.on_over(stream_id));
-        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&19_996)));
+        let last = GivenUp { stream_id: 19_996, may_be_answered: true };
+        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&last)));
     }
 
     #[test]
