@@ -295,6 +295,23 @@ fn incoming_seeds() -> Seeds {
             ),
         ),
         (
+            "reset_behind_its_end",
+            incoming(
+                setup::SERVER,
+                &[
+                    // 200,000 bytes of which four come.
+                    &say(MARKED, &[], &[0x0f, 2, 0x80, 3, 0x0d, 0x3c, 4, 1, 1, 1, 1]),
+                    &marked(&[0x04, 2, 7, 0x80, 3, 0x0d, 0x40]),
+                    &[READ],
+                    &marked(PING),
+                    &say(0, &[], &stream(6, 0, &[7; 60])),
+                    &[READ, ANSWER],
+                    &wait(16),
+                    &[ANSWER],
+                ],
+            ),
+        ),
+        (
             "silence",
             incoming(setup::SERVER, &[&write(255), &wait(23), &wait(23), &wait(23), &[ANSWER]]),
         ),

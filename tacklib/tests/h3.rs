@@ -521,31 +521,134 @@ fn bodies_that_a_quiet_client_has_stopped_let_it_send_other_requests_once_the_se
     assert_eq!(web.pair.client.peer_streams_left_bidi(), STREAMS);
 }
 
-/// quiche's own entry of a request goes where it is told of the end, of which the layer says nothing for a request that
-/// this end has stopped.
-#[test]
-fn requests_that_were_stopped_and_answered_leave_nothing_behind() {
+/// Has many requests answered in some way, one after the other, and runs both ends until `is_over` for each.
+fn leaves_nothing_behind(
+    mut answer: impl FnMut(&mut Web, u64),
+    is_over: impl Fn(&mut Connection, u64) -> bool,
+) {
     let mut web = Web::plain();
     let mut answered = Vec::new();
-    for _ in 0..1000 {
+    for _ in 0..100 {
         let stream = web.request(false);
-        web.answer(stream);
-        let (http, connection) = (&mut web.server.http, &mut web.pair.server);
-        connection.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
-        http.send_body(connection, stream, b"no", true).unwrap();
-        web.run_until(|client, _, server| {
-            client.finished.contains(&stream) && server.stream_closed(stream)
-        });
+        web.run_until(|_, server, _| server.head(stream).is_some());
+        answer(&mut web, stream);
+        web.run_until(|_, _, server| is_over(server, stream));
         web.server.events.clear();
         web.client.finished.clear();
         answered.push(stream);
     }
+    web.server.finished.clear();
     let until = Instant::now() + Duration::from_millis(100);
     web.run_until(|_, _, _| Instant::now() >= until);
-    let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+    assert_eq!(web.server.finished, [0; 0], "nobody reads these requests");
+    let response = [h3::Header::new(b":status", b"200")];
     for stream in answered {
-        // What it says of a stream that it does not have.
+        // What quiche says of a stream that it does not have.
+        let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+        let again = http.send_response(connection, stream, &response, true);
+        assert_eq!(again, Err(h3::Error::FrameUnexpected), "stream {stream}");
         let again = http.send_body(connection, stream, b"", true);
         assert_eq!(again, Err(h3::Error::FrameUnexpected), "stream {stream}");
+        // It would tell of the end of one that it has.
+        assert_eq!(http.recv_body(connection, stream, &mut [0]), Err(h3::Error::Done));
+        assert_eq!(http.poll(connection), Err(h3::Error::Done), "stream {stream}");
+    }
+}
+
+/// quiche's own entry of a request goes where it is told of the end, of which the layer says nothing for a request that
+/// this end has stopped.
+#[test]
+fn requests_that_were_stopped_and_answered_leave_nothing_behind() {
+    leaves_nothing_behind(
+        |web, stream| {
+            web.answer(stream);
+            let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+            connection.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+            http.send_body(connection, stream, b"no", true).unwrap();
+        },
+        |server, stream| server.stream_closed(stream),
+    );
+}
+
+#[test]
+fn requests_that_were_stopped_and_answered_with_trailers_leave_nothing_behind() {
+    leaves_nothing_behind(
+        |web, stream| {
+            web.answer(stream);
+            let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+            connection.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+            http.send_body(connection, stream, b"no", false).unwrap();
+            let trailers = [h3::Header::new(b"x-sum", b"42")];
+            http.send_additional_headers(connection, stream, &trailers, true, true).unwrap();
+        },
+        |server, stream| server.stream_closed(stream),
+    );
+}
+
+#[test]
+fn requests_whose_answer_the_client_stops_behind_its_end_leave_nothing_behind() {
+    for has_trailers in [false, true] {
+        leaves_nothing_behind(
+            |web, stream| {
+                web.answer(stream);
+                let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+                connection.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+                http.send_body(connection, stream, &pattern(100_000), !has_trailers).unwrap();
+                if has_trailers {
+                    let trailers = [h3::Header::new(b"x-sum", b"42")];
+                    http.send_additional_headers(connection, stream, &trailers, true, true)
+                        .unwrap();
+                }
+                let client = &mut web.pair.client;
+                client.stream_shutdown(stream, quiche::Shutdown::Read, 8).unwrap();
+            },
+            |server, stream| server.stream_closed(stream),
+        );
+    }
+}
+
+#[test]
+fn requests_that_were_refused_leave_nothing_behind() {
+    for (has_head, is_stopped) in [(false, false), (false, true), (true, true)] {
+        leaves_nothing_behind(
+            |web, stream| {
+                if has_head {
+                    web.answer(stream);
+                }
+                let (server, client) = (&mut web.pair.server, &mut web.pair.client);
+                server.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+                server.stream_shutdown(stream, quiche::Shutdown::Write, 7).unwrap();
+                if is_stopped {
+                    client.stream_shutdown(stream, quiche::Shutdown::Read, 8).unwrap();
+                }
+            },
+            |server, stream| server.stream_closed(stream),
+        );
+    }
+}
+
+/// What the application is told of such a request is that the client wants no answer.
+#[test]
+fn requests_that_both_ends_have_stopped_are_errors_when_they_are_answered() {
+    for has_head in [false, true] {
+        let mut web = Web::plain();
+        let stream = web.request(false);
+        web.run_until(|_, server, _| server.head(stream).is_some());
+        if has_head {
+            web.answer(stream);
+        }
+        web.pair.client.stream_shutdown(stream, quiche::Shutdown::Read, 8).unwrap();
+        web.pair.server.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+        let until = Instant::now() + Duration::from_millis(500);
+        web.run_until(|_, _, _| Instant::now() >= until);
+        let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+        let response = [h3::Header::new(b":status", b"200")];
+        let refused = if has_head {
+            http.send_body(connection, stream, b"more", true).map(drop)
+        } else {
+            http.send_response(connection, stream, &response, true)
+        };
+        let stopped = h3::Error::TransportError(quiche::Error::StreamStopped(8));
+        assert_eq!(refused, Err(stopped));
     }
 }

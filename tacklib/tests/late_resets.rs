@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::log::Log;
 use common::*;
-use quiche::Error;
+use quiche::{Error, Shutdown};
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::varint;
 use tacklib::{Config, Connection};
@@ -157,18 +157,69 @@ fn streams_that_are_reset_together_are_told_and_give_their_places_back() {
     ends.assert_given_back(ids());
 }
 
+/// Whether the server knows a stream no more.
+fn is_gone(ends: &mut Ends, stream_id: u64) -> bool {
+    ends.pair.server.stream_capacity(stream_id) == Err(Error::InvalidStreamState(stream_id))
+}
+
 #[test]
-fn a_stream_of_which_little_has_come_is_told_of_once_as_much_has_as_it_lacks() {
+fn a_stream_of_which_little_has_come_is_told_of_and_gone_once_as_much_has_as_it_lacks() {
     let mut ends = Ends::new(STREAMS);
-    // The whole window of a stream, of which a byte has come.
-    ends.inject(stream(ONE_WAY, 3_999_999, 1, true));
-    ends.inject(reset(ONE_WAY, 4_000_000));
-    assert!(!ends.pair.server.stream_readable(ONE_WAY));
-    // A reset that is repeated changes nothing.
-    ends.inject(reset(ONE_WAY, 4_000_000));
-    ends.inject_stream(ONE_WAY + 4, 0, 2_100_000);
-    ends.inject(vec![0x01; 4]);
+    // Of a part of its window a byte has come.
+    ends.inject(stream(ONE_WAY, 999_999, 1, true));
+    ends.inject(reset(ONE_WAY, 1_000_000));
     assert_eq!(ends.read(ONE_WAY), Err(Error::StreamReset(RESET)));
+    // A reset that is repeated changes nothing.
+    ends.inject(reset(ONE_WAY, 1_000_000));
+    assert_eq!(ends.read(ONE_WAY), Err(Error::Done));
+    let readable = |ends: &mut Ends| ends.pair.server.stream_readable_next();
+    assert_eq!(readable(&mut ends), None);
+    let mut came = 0;
+    while !is_gone(&mut ends, ONE_WAY) {
+        assert!(came < 2_000_000);
+        ends.inject(stream(ONE_WAY + 4, came, PIECE, false));
+        came += PIECE;
+        assert_eq!(readable(&mut ends), Some(ONE_WAY + 4), "what fills it is not");
+        while ends.read(ONE_WAY + 4).is_ok() {}
+    }
+    assert!(came > 300_000, "gone after {came} bytes");
+}
+
+/// What fills a stream goes in with packets, which a client does not send that may open no more streams.
+#[test]
+fn long_streams_that_lack_all_give_their_places_back_although_the_client_is_silent() {
+    let mut ends = Ends::new(STREAMS);
+    for stream_id in ids() {
+        ends.inject(stream(stream_id, 4_999, 1, true));
+    }
+    ends.inject(ids().flat_map(|stream_id| reset(stream_id, 5_000)).collect());
+    for stream_id in ids() {
+        assert_eq!(ends.read(stream_id), Err(Error::StreamReset(RESET)), "{stream_id}");
+    }
+    ends.pair.run_for(Duration::from_secs(2));
+    ends.assert_given_back(ids());
+    let sent = ends.pair.packets().1;
+    ends.pair.run_for(Duration::from_secs(2));
+    assert!(ends.pair.packets().1 <= sent + 2, "it asks for packets for ever");
+}
+
+#[test]
+fn a_long_stream_that_was_stopped_and_lacks_all_gives_its_place_back() {
+    let mut ends = Ends::new(STREAMS);
+    for stream_id in ids() {
+        // Nothing of it leaves, but it is known.
+        ends.pair.client.stream_send(stream_id, b"", false).unwrap();
+        ends.inject(stream(stream_id, 4_999, 1, true));
+        ends.pair.server.stream_shutdown(stream_id, Shutdown::Read, 9).unwrap();
+        ends.inject(reset(stream_id, 5_000));
+        assert_eq!(ends.pair.server.stream_readable_next(), None);
+    }
+    ends.pair.run_for(Duration::from_secs(2));
+    for stream_id in ids() {
+        assert!(is_gone(&mut ends, stream_id), "{stream_id}");
+    }
+    let more = ends.pair.client.peer_streams_left_uni();
+    assert!(more > STREAMS / 2, "{more} more streams");
 }
 
 /// RFC 9000 section 4.5.

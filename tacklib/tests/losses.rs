@@ -118,6 +118,31 @@ fn a_stream_that_was_acknowledged_late_and_waits_for_its_window_does_not_hold_up
     }
 }
 
+/// More streams than are looked at once wait to be written to, and the one that holds up the others comes behind them.
+#[test]
+fn a_stream_that_was_acknowledged_late_holds_up_no_others_behind_however_many_are_idle() {
+    const IDLE: u64 = 600;
+    for ms in (100..1000).step_by(100) {
+        let mut config = tack_config();
+        config.set_initial_max_streams_uni(IDLE + 1);
+        config.set_initial_max_stream_data_uni(3000);
+        let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config))
+            .with_delay(Duration::from_millis(20));
+        pair.handshake();
+        for stream in (0..IDLE).map(|at| 4 * at + 2) {
+            assert_eq!(pair.client.stream_send(stream, b"!", false), Ok(1));
+        }
+        let late = 4 * IDLE + 2;
+        pair.client.stream_priority(late, 0, false).unwrap();
+        assert_eq!(pair.client.stream_send(late, &[1; 3000], false), Ok(3000));
+        pair.hold_up(true);
+        pair.run_for(Duration::from_millis(ms));
+        pair.hold_up(false);
+        pair.run_for(Duration::from_millis(300));
+        transfer(&mut pair, 0, 100_000, false);
+    }
+}
+
 #[test]
 fn where_much_is_lost_four_iacks_leave_for_each_tack_at_most() {
     let (mut client, mut server) = (tack_config(), tack_config());

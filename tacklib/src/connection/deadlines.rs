@@ -11,7 +11,8 @@ use std::time::Instant;
 use quiche::{BufFactory, Shutdown};
 
 use super::Connection;
-use super::overdue::Overdue;
+use super::overdue::{Overdue, PacketRecord};
+use crate::layer::Layer;
 use crate::quiche_compat::error_code;
 
 /// Streams, and tags of DATAGRAMs, kept for an application that does not ask which have expired.
@@ -79,6 +80,16 @@ impl Deadlines {
     /// Streams and DATAGRAMs that have expired.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.expired_streams, self.expired_datagrams)
+    }
+}
+
+impl PacketRecord for Layer {
+    fn first(&self) -> u64 {
+        self.sender().first_packet_number()
+    }
+
+    fn was_delivered(&self, packet_number: u64) -> Option<bool> {
+        self.sender().was_delivered(packet_number)
     }
 }
 
@@ -315,8 +326,8 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         if let Some(layer) = &self.layer {
-            let lost = self.deadlines.overdue.take_lost(|pn| layer.was_delivered(pn));
-            let expired = self.deadlines.overdue.take_expired(|pn| layer.was_delivered(pn));
+            let lost = self.deadlines.overdue.take_lost(&**layer);
+            let expired = self.deadlines.overdue.take_expired(&**layer);
             for stream_id in lost {
                 self.reset_expired(stream_id);
             }
@@ -347,7 +358,7 @@ impl<F: BufFactory> Connection<F> {
     fn waits_for_packets(&mut self, stream_id: u64) -> bool {
         let Some(layer) = &self.layer else { return false };
         let (repeats, lost) = (self.may_repeat, layer.sender().stats().lost_packets);
-        self.deadlines.overdue.wait(stream_id, repeats, lost, |pn| layer.was_delivered(pn))
+        self.deadlines.overdue.wait(stream_id, repeats, lost, &**layer)
     }
 
     /// Resets what has wholly left and is too late. To be called before quiche sends something again whose packets

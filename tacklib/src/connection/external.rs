@@ -7,7 +7,7 @@ use quiche::BufFactory;
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::Seam;
+use crate::quiche_compat::{GivenUp, Seam};
 
 impl<F: BufFactory> Connection<F> {
     /// quiche's connection, for a caller that tells everything it does with it.
@@ -39,10 +39,15 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Takes requests that this end has stopped reading and that are over.
-    pub(crate) fn take_stopped_requests(&mut self) -> Vec<u64> {
-        let Seam { stopped_requests, stopped_streams, .. } = &mut self.seam;
-        stopped_requests.take_done(&mut self.inner, stopped_streams)
+    /// Takes requests that this end has stopped reading, or answering, and that are over.
+    pub(crate) fn take_given_up_requests(&mut self) -> Vec<GivenUp> {
+        let Seam { given_up_requests, stopped_streams, .. } = &mut self.seam;
+        given_up_requests.take_done(&mut self.inner, stopped_streams)
+    }
+
+    /// What an application is told that writes to a stream which the peer has stopped.
+    pub(crate) fn stopped_error(&self, stream_id: u64) -> Option<quiche::Error> {
+        self.seam.stopped_streams.error(stream_id)
     }
 
     /// Something other than stream data is to leave now.

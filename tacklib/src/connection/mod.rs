@@ -278,10 +278,11 @@ impl<F: BufFactory> Connection<F> {
 
     /// Finds ends of streams that quiche has forgotten: an acknowledgement may just have made it do so.
     fn settle_stream_ends(&mut self, layer: &Layer) {
+        let largest_acked = layer.sender().largest_acked();
         let was_delivered = |pn| layer.was_delivered(pn);
         let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
-        stream_ends
-            .settle(was_delivered, |id| stopped_streams.is_forgotten(&mut self.inner, id));
+        let is_forgotten = |id| stopped_streams.is_forgotten(&mut self.inner, id);
+        stream_ends.settle(largest_acked, was_delivered, is_forgotten);
     }
 
     /// Drops what has come of streams that this end reads no more.

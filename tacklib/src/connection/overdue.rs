@@ -17,6 +17,15 @@ const MAX_UNTOUCHED: usize = 4096;
 /// Ranges of packet numbers of a stream. What is beyond belongs to the last one with all between.
 const MAX_RANGES: usize = 64;
 
+/// What is known of packets that were sent.
+pub(super) trait PacketRecord {
+    /// All packets below have arrived, or been asked about.
+    fn first(&self) -> u64;
+
+    /// Whether a packet has been acknowledged, or lost; `None` while it is on its way.
+    fn was_delivered(&self, packet_number: u64) -> Option<bool>;
+}
+
 /// The packets of streams with a deadline.
 #[derive(Debug, Default)]
 pub(super) struct Overdue {
@@ -92,10 +101,10 @@ impl Overdue {
         stream_id: u64,
         repeats: bool,
         lost: u64,
-        was_delivered: impl Fn(u64) -> Option<bool>,
+        record: &impl PacketRecord,
     ) -> bool {
         let Some(packets) = self.packets.get(&stream_id) else { return false };
-        let lost_of_it = packets.lost(&was_delivered);
+        let lost_of_it = packets.lost(record);
         if packets.is_empty() || repeats && lost_of_it > 0 {
             self.packets.remove(&stream_id);
             return false;
@@ -137,12 +146,12 @@ impl Overdue {
     }
 
     /// Streams behind their deadline of which something is lost since. Those that have arrived wait no longer.
-    pub fn take_lost(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) -> Vec<u64> {
+    pub fn take_lost(&mut self, record: &impl PacketRecord) -> Vec<u64> {
         self.is_due = false;
         if std::mem::take(&mut self.is_in_doubt) {
             return take_all_of(&mut self.waiting, &mut self.packets);
         }
-        take_lost_of(&mut self.waiting, &mut self.packets, was_delivered)
+        take_lost_of(&mut self.waiting, &mut self.packets, record)
     }
 
     /// quiche is about to send something again whose packets are not known to be lost: the streams behind their
@@ -160,8 +169,8 @@ impl Overdue {
     }
 
     /// Streams that were reset and of which something is lost since. Those that have arrived are forgotten.
-    pub fn take_expired(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) -> Vec<u64> {
-        take_lost_of(&mut self.reset, &mut self.packets, was_delivered)
+    pub fn take_expired(&mut self, record: &impl PacketRecord) -> Vec<u64> {
+        take_lost_of(&mut self.reset, &mut self.packets, record)
     }
 
     /// Streams that were reset and of which nothing was heard since: they count as expired.
@@ -186,16 +195,16 @@ fn take_all_of(
 fn take_lost_of(
     streams: &mut BTreeMap<u64, usize>,
     packets: &mut BTreeMap<u64, Packets>,
-    was_delivered: impl Fn(u64) -> Option<bool>,
+    record: &impl PacketRecord,
 ) -> Vec<u64> {
     let mut lost = Vec::new();
     streams.retain(|stream_id, lost_before| {
         let Some(of_stream) = packets.get(stream_id) else { return false };
-        let is_lost = of_stream.lost(&was_delivered) > *lost_before;
+        let is_lost = of_stream.lost(record) > *lost_before;
         if is_lost {
             lost.push(*stream_id);
         }
-        let stays = !is_lost && !of_stream.are_settled(&was_delivered);
+        let stays = !is_lost && !of_stream.are_settled(record);
         if !stays {
             packets.remove(stream_id);
         }
@@ -221,22 +230,40 @@ impl Packets {
         self.0.is_empty()
     }
 
-    fn lost(&self, was_delivered: impl Fn(u64) -> Option<bool>) -> usize {
-        self.numbers().filter(|number| was_delivered(*number) == Some(false)).count()
+    fn lost(&self, record: &impl PacketRecord) -> usize {
+        let numbers = self.numbers_from(record.first());
+        numbers.filter(|number| record.was_delivered(*number) == Some(false)).count()
     }
 
-    fn are_settled(&self, was_delivered: impl Fn(u64) -> Option<bool>) -> bool {
-        self.numbers().all(|number| was_delivered(number).is_some())
+    fn are_settled(&self, record: &impl PacketRecord) -> bool {
+        self.numbers_from(record.first()).all(|number| record.was_delivered(number).is_some())
     }
 
-    fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().cloned().flatten()
+    /// A stream may have left in many more packets than are on their way.
+    fn numbers_from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {
+        let ranges = self.0.iter().filter(move |range| *range.end() >= first);
+        ranges.flat_map(move |range| first.max(*range.start())..=*range.end())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// What has become of packets.
+    struct Record<F>(F);
+
+    impl<F: Fn(u64) -> Option<bool>> PacketRecord for Record<F> {
+        fn first(&self) -> u64 {
+            0
+        }
+
+        fn was_delivered(&self, packet_number: u64) -> Option<bool> {
+            (self.0)(packet_number)
+        }
+    }
 
     /// A stream that has left in packets 5, 6 and 9.
     fn left() -> Overdue {
@@ -253,19 +280,19 @@ mod tests {
     #[test]
     fn a_stream_waits_for_its_packets_and_for_no_others() {
         let mut overdue = left();
-        assert!(overdue.wait(2, false, 0, |_| None));
-        assert!(overdue.take_lost(|number| (number == 7).then_some(false)).is_empty());
-        assert!(overdue.take_lost(|number| (number < 9).then_some(true)).is_empty());
+        assert!(overdue.wait(2, false, 0, &Record(|_| None)));
+        assert!(overdue.take_lost(&Record(|number| (number == 7).then_some(false))).is_empty());
+        assert!(overdue.take_lost(&Record(|number| (number < 9).then_some(true))).is_empty());
         assert_eq!(overdue.waiting.len(), 1);
-        assert!(overdue.take_lost(|_| Some(true)).is_empty());
+        assert!(overdue.take_lost(&Record(|_| Some(true))).is_empty());
         assert!(overdue.waiting.is_empty() && overdue.packets.is_empty());
     }
 
     #[test]
     fn a_stream_of_which_a_packet_is_lost_expires() {
         let mut overdue = left();
-        assert!(overdue.wait(2, false, 0, |_| None));
-        assert_eq!(overdue.take_lost(|number| Some(number != 6)), [2]);
+        assert!(overdue.wait(2, false, 0, &Record(|_| None)));
+        assert_eq!(overdue.take_lost(&Record(|number| Some(number != 6))), [2]);
         assert!(overdue.waiting.is_empty() && overdue.packets.is_empty());
     }
 
@@ -273,10 +300,13 @@ mod tests {
     fn what_was_lost_before_and_sent_again_counts_no_more() {
         let mut overdue = left();
         let lost_once = |number| (number == 5).then_some(false);
-        assert!(!left().wait(2, true, 1, lost_once), "it may be about to be sent again");
-        assert!(overdue.wait(2, false, 1, lost_once));
-        assert!(overdue.take_lost(lost_once).is_empty());
-        assert_eq!(overdue.take_lost(|number| (number != 9).then_some(false)), [2]);
+        assert!(
+            !left().wait(2, true, 1, &Record(lost_once)),
+            "it may be about to be sent again"
+        );
+        assert!(overdue.wait(2, false, 1, &Record(lost_once)));
+        assert!(overdue.take_lost(&Record(lost_once)).is_empty());
+        assert_eq!(overdue.take_lost(&Record(|number| (number != 9).then_some(false))), [2]);
     }
 
     #[test]
@@ -286,22 +316,22 @@ mod tests {
         overdue.on_sent(1, Some(2), 1000);
         overdue.on_deadline(2, true);
         overdue.on_sent(2, Some(2), 1000);
-        assert!(!overdue.wait(2, false, 0, |_| None));
+        assert!(!overdue.wait(2, false, 0, &Record(|_| None)));
         // Nor is one if a packet may have been its.
         overdue.on_opening(6);
         overdue.on_sent(3, None, 1000);
         overdue.on_deadline(6, true);
-        assert!(!overdue.wait(6, false, 0, |_| None));
+        assert!(!overdue.wait(6, false, 0, &Record(|_| None)));
     }
 
     #[test]
     fn losses_of_unknown_packets_are_everybodys() {
         let mut overdue = left();
-        assert!(overdue.wait(2, false, 0, |_| None));
+        assert!(overdue.wait(2, false, 0, &Record(|_| None)));
         overdue.on_acknowledged(true, || 1);
-        assert!(overdue.is_due() && overdue.take_lost(|_| None).is_empty());
+        assert!(overdue.is_due() && overdue.take_lost(&Record(|_| None)).is_empty());
         overdue.on_acknowledged(true, || 1);
-        assert_eq!(overdue.take_lost(|_| None), [2]);
+        assert_eq!(overdue.take_lost(&Record(|_| None)), [2]);
     }
 
     #[test]
@@ -313,24 +343,54 @@ mod tests {
         });
         assert_eq!(overdue.packets[&2].0.len(), MAX_RANGES);
         assert!(overdue.untouched.len() <= MAX_UNTOUCHED);
-        assert!(overdue.wait(2, false, 0, |_| None));
-        assert_eq!(overdue.take_lost(|number| Some(number != 9998)), [2]);
+        assert!(overdue.wait(2, false, 0, &Record(|_| None)));
+        assert_eq!(overdue.take_lost(&Record(|number| Some(number != 9998))), [2]);
     }
 
     #[test]
     fn a_stream_that_was_reset_before_a_probe_expires_only_if_it_is_lost() {
         for is_lost in [false, true] {
             let mut overdue = left();
-            assert!(overdue.wait(2, false, 0, |_| None));
+            assert!(overdue.wait(2, false, 0, &Record(|_| None)));
             assert_eq!(overdue.on_timeout(), [2]);
             assert!(overdue.is_open(2) && overdue.is_bounded_by(0));
             overdue.on_acknowledged(false, || 0);
             assert!(overdue.is_due());
-            assert!(overdue.take_lost(|_| Some(false)).is_empty(), "it was reset");
-            let expired = overdue.take_expired(|number| Some(!is_lost || number != 6));
+            assert!(overdue.take_lost(&Record(|_| Some(false))).is_empty(), "it was reset");
+            let expired = overdue.take_expired(&Record(|number| Some(!is_lost || number != 6)));
             assert_eq!(expired, if is_lost { vec![2] } else { vec![] });
             assert!(!overdue.is_open(2) && overdue.packets.is_empty());
             assert!(overdue.take_unheard().is_empty());
         }
+    }
+
+    /// All packets of a long stream have arrived but for the last ones.
+    struct LongRecord {
+        first: u64,
+        asked: Cell<u64>,
+    }
+
+    impl PacketRecord for LongRecord {
+        fn first(&self) -> u64 {
+            self.first
+        }
+
+        fn was_delivered(&self, packet_number: u64) -> Option<bool> {
+            self.asked.set(self.asked.get() + 1);
+            (packet_number < self.first).then_some(true)
+        }
+    }
+
+    #[test]
+    fn of_a_long_stream_only_the_packets_on_their_way_are_asked_about() {
+        const PACKETS: u64 = 1_000_000;
+        let mut overdue = left();
+        (10..PACKETS).for_each(|number| overdue.on_sent(number, Some(2), 1000));
+        let record = LongRecord { first: PACKETS - 10, asked: Cell::new(0) };
+        assert!(overdue.wait(2, false, 0, &record));
+        for _ in 0..10 {
+            assert!(overdue.take_lost(&record).is_empty());
+        }
+        assert!(record.asked.get() < 1000, "{} questions", record.asked.get());
     }
 }

@@ -198,15 +198,19 @@ impl<F: BufFactory> Connection<F> {
         for &stop in &applied.stopped {
             let stream_id = stop.stream_id;
             self.seam.send_buffer.on_dropped(stream_id);
+            let is_unfinished = self.seam.stream_ends.is_unfinished(stream_id);
             // quiche answers with a reset, at what has left.
             self.seam.stream_ends.on_reset(stream_id);
-            self.seam.stopped_streams.on_stopped(stop);
+            self.seam.stopped_streams.on_stopped(stop, is_unfinished);
         }
         for &reset in &applied.late_resets {
             let Seam { stopped_streams, .. } = &self.seam;
             if !stopped_streams.is_forgotten(&mut self.inner, reset.stream_id) {
                 self.seam.late_resets.on_filled(reset);
             }
+        }
+        if applied.wants_packet {
+            self.ask_for_packet();
         }
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);

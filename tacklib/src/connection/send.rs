@@ -157,12 +157,7 @@ impl<F: BufFactory> Connection<F> {
         }
         let mut result = self.write(layer, now, out, wanted, &plan);
         if matches!(result, Err(quiche::Error::Done)) && plan.stream_data {
-            for _ in 0..self.move_stale_streams() {
-                result = self.write(layer, now, out, wanted, &plan);
-                if !matches!(result, Err(quiche::Error::Done)) {
-                    break;
-                }
-            }
+            result = self.write_past_stale_streams(layer, now, out, wanted, &plan);
         }
         match result {
             Err(quiche::Error::Done) if self.owes_train_tail(layer, now, &plan) => {
@@ -190,8 +185,32 @@ impl<F: BufFactory> Connection<F> {
             && layer.sender().owes_train_tail(now)
     }
 
-    /// How often quiche may be asked again, as it may have something to send after all.
+    /// Asks quiche again, as it may have something to send after all, until all streams that may hold up others are
+    /// behind these. Each of them gets there once until it is written to.
     #[cold]
+    fn write_past_stale_streams(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+        plan: &Plan,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        loop {
+            let questions = self.move_stale_streams();
+            for _ in 0..questions {
+                let result = self.write(layer, now, out, wanted, plan);
+                if !matches!(result, Err(quiche::Error::Done)) {
+                    return result;
+                }
+            }
+            if questions == 0 {
+                return Err(quiche::Error::Done);
+            }
+        }
+    }
+
+    /// How often quiche may be asked again.
     fn move_stale_streams(&mut self) -> usize {
         let Seam { stale_streams, stream_ends, send_buffer, .. } = &mut self.seam;
         let has_unsent = |id| send_buffer.has_unsent(id);

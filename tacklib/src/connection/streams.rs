@@ -7,6 +7,7 @@ use super::Connection;
 use super::send_credits::CreditReason;
 use crate::quiche_compat::{
     Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream, is_over,
+    request_carrier,
 };
 
 impl<F: BufFactory> Connection<F> {
@@ -84,6 +85,7 @@ impl<F: BufFactory> Connection<F> {
         if is_reset {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
+            self.seam.given_up_requests.on_reset(stream_id);
             self.has_ended_streams = true;
         }
         self.on_control_frame();
@@ -118,7 +120,10 @@ impl<F: BufFactory> Connection<F> {
         if dropped.is_over {
             self.stopped_reads().remove(stream_id);
             self.seam.late_resets.forget(stream_id);
-            self.seam.stopped_requests.on_over(stream_id);
+            if let Some(layer) = &mut self.layer {
+                layer.late_fills().forget(stream_id);
+            }
+            self.seam.given_up_requests.on_over(stream_id);
         }
         self.on_read(stream_id, (dropped.len, dropped.is_over));
     }
@@ -367,9 +372,22 @@ impl<F: BufFactory> Connection<F> {
 
     /// What the application is told of a stream that was reset behind its end.
     fn take_late_reset(&mut self, stream_id: u64) -> Option<quiche::Error> {
-        let (error, len) = self.seam.late_resets.take(&mut self.inner, stream_id)?;
-        self.on_read(stream_id, (len, true));
+        let (error, dropped) = self.seam.late_resets.take(&mut self.inner, stream_id)?;
+        self.on_dropped(stream_id, dropped);
+        let lacks_more =
+            self.layer.as_mut().is_some_and(|layer| layer.late_fills().on_told(stream_id));
+        if lacks_more {
+            self.ask_for_packet();
+        }
         Some(error)
+    }
+
+    /// Has the peer send a packet: what reset streams lack goes in with one, and it may have none to send.
+    pub(super) fn ask_for_packet(&mut self) {
+        // It fails where nothing can leave.
+        if request_carrier(&mut self.inner).is_ok() {
+            self.on_control_frame();
+        }
     }
 
     fn on_read_result(

@@ -27,10 +27,13 @@ mod followed;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use bytes::BufMut;
 pub use quiche::h3::*;
 use quiche::{BufFactory, BufSplit};
 
+use crate::quiche_compat::GivenUp;
 use followed::{Reads, Written};
 
 /// Most bytes that opening one stream of HTTP/3's own writes: its type and SETTINGS.
@@ -51,6 +54,8 @@ pub struct Connection {
     next_request: u64,
     has_goaway: bool,
     reads: Reads,
+    /// Requests that were given up and of whose end quiche may yet tell.
+    forgotten: HashSet<u64>,
 }
 
 impl Connection {
@@ -61,7 +66,13 @@ impl Connection {
     ) -> Result<Self> {
         let inner = quiche::h3::Connection::with_transport(conn.followed(), config);
         note_openings(conn);
-        Ok(Self { inner: inner?, next_request: 0, has_goaway: false, reads: Reads::default() })
+        Ok(Self {
+            inner: inner?,
+            next_request: 0,
+            has_goaway: false,
+            reads: Reads::default(),
+            forgotten: HashSet::new(),
+        })
     }
 
     /// Sends a request, as [`quiche::h3::Connection::send_request`].
@@ -280,19 +291,44 @@ impl Connection {
         &mut self,
         conn: &mut crate::Connection<F>,
     ) -> Result<(u64, Event)> {
-        for stream_id in conn.take_stopped_requests() {
-            // quiche drops what it has of a stream where it finds that nothing can be written to it and all was read.
-            let _ = self.inner.send_body(conn.followed(), stream_id, &[], true);
+        for request in conn.take_given_up_requests() {
+            self.forget(conn, request);
         }
-        self.reads.before_poll(conn);
-        let result = self.inner.poll(conn.followed());
-        self.reads.tell(conn, 0);
+        let result = loop {
+            self.reads.before_poll(conn);
+            let result = self.inner.poll(conn.followed());
+            self.reads.tell(conn, 0);
+            match result {
+                Ok((stream_id, Event::Finished)) if self.forgotten.contains(&stream_id) => {}
+                result => break result,
+            }
+        };
+        if matches!(result, Err(Error::Done)) {
+            // All such events have been told.
+            self.forgotten.clear();
+        }
         match &result {
             Ok((_, Event::GoAway)) => self.has_goaway = true,
             Ok((stream_id, Event::Data)) => self.reads.on_data_event(conn, *stream_id),
             _ => {}
         }
         result
+    }
+
+    /// Has quiche drop what it has of a request that the transport has done with.
+    fn forget<F: BufFactory>(&mut self, conn: &mut crate::Connection<F>, request: GivenUp) {
+        let GivenUp { stream_id, may_be_answered } = request;
+        let (quic, http) = (conn.followed(), &mut self.inner);
+        // It does so where it finds that nothing can be written to the stream and all was read: where the answer has not
+        // begun by its head, and then by its body. Of the others it has already.
+        if !may_be_answered {
+            let _ = http.send_response::<Header, F>(quic, stream_id, &[], true);
+        }
+        let _ = http.send_body(quic, stream_id, &[], true);
+        // Behind trailers no body follows: what is left then goes with the event that tells of the end, which is not
+        // the application's.
+        let _ = http.recv_body(quic, stream_id, &mut []);
+        self.forgotten.insert(stream_id);
     }
 
     /// Sends GOAWAY, as [`quiche::h3::Connection::send_goaway`].
@@ -335,12 +371,18 @@ fn follow_write<R, F: BufFactory>(
     follow_stop(conn, stream_id, with_news(before, result))
 }
 
-/// What a call has returned that wrote to a stream: where the peer has stopped it, quiche may have done with it.
+/// What a call has returned that wrote to a stream: where the peer has stopped it, quiche may have done with it, or have
+/// forgotten it before.
 fn follow_stop<R, F: BufFactory>(
     conn: &mut crate::Connection<F>,
     stream_id: u64,
     result: Result<R>,
 ) -> Result<R> {
+    if matches!(result, Err(Error::TransportError(quiche::Error::InvalidStreamState(_))))
+        && let Some(stopped) = conn.stopped_error(stream_id)
+    {
+        return Err(Error::TransportError(stopped));
+    }
     if matches!(result, Err(Error::TransportError(quiche::Error::StreamStopped(_)))) {
         conn.on_stream_over(stream_id);
     }

@@ -15,7 +15,9 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{self, AskedStreams, LateReset, Stop, is_over, may_fill, put_end};
+use crate::quiche_compat::{
+    self, AskedStreams, Fill, LateReset, Stop, is_over, may_fill, put_end,
+};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -59,9 +61,11 @@ pub struct IncomingScan<'a> {
     reset_streams: Vec<(u64, u64)>,
     /// Streams that were reset and of which quiche was asked whether it has all.
     asked_streams: AskedStreams,
-    /// Streams that were reset, and that quiche takes for whole later.
+    /// Streams that were reset, and of which quiche gets nothing yet.
     waiting_resets: Vec<LateReset>,
-    /// Zeros that take the place of what reset streams lack.
+    /// What takes the place of what reset streams lack.
+    fills: Vec<Fill>,
+    /// How many zeros that are.
     zeros: u64,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
@@ -91,8 +95,10 @@ pub struct Applied {
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<Stop>,
-    /// Streams that the peer has reset and that quiche takes for whole.
+    /// Streams that the peer has reset behind their end, and of which the application has to be told.
     pub late_resets: Vec<LateReset>,
+    /// Something of them is missing that goes in with a packet, and the peer may have none to send.
+    pub wants_packet: bool,
     /// The data of a PATH_CHALLENGE in it.
     pub path_challenge: Option<[u8; 8]>,
     /// The data of a PATH_CHALLENGE that it answers.
@@ -288,14 +294,14 @@ impl NumberSpace {
     fn apply<F: quiche::BufFactory>(
         &mut self,
         now: Instant,
-        scan: IncomingScan<'_>,
+        mut scan: IncomingScan<'_>,
         ecn: EcnCodepoint,
         connection: &quiche::Connection<F>,
     ) -> Applied {
         let Some(received) = scan.received else { return Applied::default() };
         // TACK-4.6-1: it counts now that the packet is accepted.
         let received = Received { ecn, ..received };
-        let mut effects = scan.effects;
+        let mut effects = std::mem::take(&mut scan.effects);
         if scan.is_marked {
             let pn = received.packet_number;
             self.first_marked = Some(self.first_marked.map_or(pn, |first| first.min(pn)));
@@ -324,13 +330,12 @@ impl NumberSpace {
         for stream in &scan.streams {
             self.on_stream(now, received.packet_number, stream, connection);
         }
-        for reset in effects.late_resets.iter().chain(&scan.waiting_resets) {
-            self.receiver.on_reset_stream(reset.stream_id);
-            self.windows.on_filled(reset.stream_id);
-            self.stopped_reads.on_received(reset.stream_id);
+        if !scan.fills.is_empty()
+            || !scan.waiting_resets.is_empty()
+            || !self.late_fills.is_empty()
+        {
+            self.apply_fills(received.ack_eliciting, &scan, &mut effects, connection);
         }
-        self.late_fills.on_accepted(scan.zeros, &effects.late_resets, &scan.waiting_resets);
-        self.late_fills.forget(|id| is_over(connection, id));
         for stream_id in scan.asked_streams.whole() {
             self.windows.on_filled(stream_id);
         }
@@ -340,6 +345,37 @@ impl NumberSpace {
             self.stopped_reads.on_received(stream_id);
         }
         effects
+    }
+
+    /// What quiche has got of streams that were reset, and what has to wait.
+    #[cold]
+    fn apply_fills<F: quiche::BufFactory>(
+        &mut self,
+        is_ack_eliciting: bool,
+        scan: &IncomingScan<'_>,
+        effects: &mut Applied,
+        connection: &quiche::Connection<F>,
+    ) {
+        let resets = scan.fills.iter().map(|fill| &fill.reset).chain(&scan.waiting_resets);
+        for &LateReset { stream_id, .. } in resets {
+            self.receiver.on_reset_stream(stream_id);
+            self.windows.on_filled(stream_id);
+            if self.late_fills.is_told(stream_id) {
+                self.stopped_reads.touch(stream_id);
+            } else {
+                self.stopped_reads.on_received(stream_id);
+            }
+        }
+        let firsts = scan.fills.iter().filter(|fill| fill.is_first);
+        effects.late_resets.extend(firsts.map(|fill| fill.reset));
+        self.late_fills.on_accepted(scan.zeros, &scan.fills, &scan.waiting_resets);
+        self.late_fills.end_turn(&scan.fills, |id| is_over(connection, id));
+        // quiche has one to send, whatever the peer's packet elicits.
+        self.quiche_owes.ack |= !scan.fills.is_empty();
+        // An acknowledgement alone must not answer one (RFC 9000 section 13.2.1).
+        let follows = !is_ack_eliciting || !self.late_fills.is_empty();
+        effects.wants_packet =
+            !scan.waiting_resets.is_empty() || follows && !scan.fills.is_empty();
     }
 
     #[inline]
@@ -580,26 +616,28 @@ impl NumberSpace {
         let Some(read) = read else { return false };
         reader.has_extension = true;
         let scan = &mut reader.scan;
-        if reader.may_grow && self.late_fills.fill(&reset, read, &mut scan.zeros, rest) {
-            reader.left_eliciting = true;
-            scan.effects.late_resets.push(reset);
+        let fill = if reader.may_grow {
+            self.late_fills.fill(&reset, Some(read), &mut scan.zeros, rest)
         } else {
-            scan.waiting_resets.push(reset);
+            None
+        };
+        reader.left_eliciting |= fill.is_some();
+        match fill {
+            Some(fill) => scan.fills.push(fill),
+            None => scan.waiting_resets.push(reset),
         }
         true
     }
 
-    /// Gives quiche the rest of streams that were reset before, with a packet that it has to acknowledge anyway.
+    /// Gives quiche something of the rest of streams that were reset before.
+    #[cold]
     fn fill_waiting(&self, reader: &mut FrameReader<'_>, rest: &mut Vec<u8>) {
         let mut frames = Vec::new();
         let scan = &mut reader.scan;
-        for reset in self.late_fills.waiting() {
+        for waiting in self.late_fills.next(|id| self.stopped_reads.contains(id)) {
+            let reset = &waiting.reset;
             let read = self.windows.read_of_ended(reset.stream_id, reset.final_size);
-            if let Some(read) = read
-                && self.late_fills.fill(reset, read, &mut scan.zeros, &mut frames)
-            {
-                scan.effects.late_resets.push(*reset);
-            }
+            scan.fills.extend(self.late_fills.fill(reset, read, &mut scan.zeros, &mut frames));
         }
         if !frames.is_empty() {
             // In front, because a STREAM frame may run to the end.
@@ -649,7 +687,7 @@ impl NumberSpace {
         mut reader: FrameReader<'a>,
         rest: &mut Vec<u8>,
     ) -> (IncomingScan<'a>, bool) {
-        if reader.ack_eliciting && reader.may_grow {
+        if reader.may_grow && !self.late_fills.is_empty() {
             self.fill_waiting(&mut reader, rest);
         }
         let mut scan = reader.scan;
@@ -759,8 +797,8 @@ pub struct Data {
 impl IncomingScan<'_> {
     /// Whether the packet has reset a stream before, and quiche does not learn of it.
     fn has_taken_reset(&self, stream_id: u64) -> bool {
-        let mut later = self.effects.late_resets.iter().chain(&self.waiting_resets);
-        later.any(|reset| reset.stream_id == stream_id)
+        let filled = self.fills.iter().map(|fill| &fill.reset);
+        filled.chain(&self.waiting_resets).any(|reset| reset.stream_id == stream_id)
     }
 
     fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {

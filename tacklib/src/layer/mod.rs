@@ -297,6 +297,11 @@ impl Layer {
         &mut self.space.stopped_reads
     }
 
+    /// What reset streams get in place of what they lack.
+    pub fn late_fills(&mut self) -> &mut LateFills {
+        &mut self.space.late_fills
+    }
+
     /// Whether something has come of such a stream.
     #[inline]
     pub fn has_unwanted(&self) -> bool {
@@ -312,7 +317,7 @@ impl Layer {
     pub fn settle_stopped_reads(&mut self) {
         let NumberSpace { sender, stopped_reads, .. } = &mut self.space;
         if !stopped_reads.is_empty() {
-            stopped_reads.settle(|pn| sender.was_delivered(pn));
+            stopped_reads.settle(sender.largest_acked(), |pn| sender.was_delivered(pn));
         }
     }
 

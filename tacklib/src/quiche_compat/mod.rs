@@ -17,6 +17,7 @@ mod duplicate_window;
 mod error_codes;
 mod external_access;
 mod frame_order;
+mod frames_in_flight;
 mod inert_controller;
 mod late_resets;
 mod max_streams;
@@ -49,7 +50,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
-pub use late_resets::{AskedStreams, LateFills, LateReset, may_fill};
+pub use late_resets::{AskedStreams, Fill, LateFills, LateReset, may_fill};
 pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
@@ -58,7 +59,7 @@ pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use read_ends::put_end;
 pub use receive_windows::{ReceiveWindows, is_over};
-pub use stopped_reads::{Dropped, StoppedReads, drop_readable};
+pub use stopped_reads::{Dropped, GivenUp, StoppedReads, drop_readable};
 pub use stopped_streams::Stop;
 pub use stream_ends::{StreamEnds, WrittenState};
 pub use traffic_secrets::TrafficSecrets;
@@ -72,7 +73,7 @@ use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 use stale_streams::StaleStreams;
-use stopped_reads::StoppedRequests;
+use stopped_reads::GivenUpRequests;
 use stopped_streams::StoppedStreams;
 
 /// What is kept about one quiche connection because quiche does not tell.
@@ -88,8 +89,8 @@ pub struct Seam {
     pub stale_streams: StaleStreams,
     /// Streams that the peer has stopped.
     pub stopped_streams: StoppedStreams,
-    /// Requests that this end has stopped reading.
-    pub stopped_requests: StoppedRequests,
+    /// Requests that this end has stopped reading, or answering.
+    pub given_up_requests: GivenUpRequests,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
     /// Streams that were reset behind their end.
@@ -115,7 +116,7 @@ impl Seam {
             send_buffer: SendBuffer::new(send_buffer),
             stale_streams: StaleStreams::default(),
             stopped_streams: StoppedStreams::default(),
-            stopped_requests: StoppedRequests::default(),
+            given_up_requests: GivenUpRequests::default(),
             stream_ends: StreamEnds::default(),
             late_resets: LateResets::default(),
             path_responses: PathResponses::default(),

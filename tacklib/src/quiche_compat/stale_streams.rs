@@ -98,24 +98,25 @@ impl StaleStreams {
             return 0;
         }
         let (urgency, incremental) = LAST;
+        // Those that were moved before must not keep others from being looked at.
+        let is_candidate = |id: &u64| !self.moved.contains(id) && !has_unsent(*id);
         // They come with the most urgent ones first.
-        let mut candidates: BTreeSet<u64> = connection.writable().take(LOOKED_AT).collect();
-        candidates.extend(unfinished.take(LOOKED_AT));
-        let mut moved = 0;
-        for &stream_id in candidates.iter().filter(|id| !has_unsent(**id)) {
-            if !self.moved.contains(&stream_id)
-                && connection.stream_priority(stream_id, urgency, incremental).is_ok()
-            {
+        let writable = connection.writable().filter(is_candidate).take(LOOKED_AT);
+        let mut candidates: BTreeSet<u64> = writable.collect();
+        candidates.extend(unfinished.filter(is_candidate).take(LOOKED_AT));
+        let moved_before = self.moved.len();
+        for stream_id in candidates {
+            // It fails for streams that are gone only.
+            if connection.stream_priority(stream_id, urgency, incremental).is_ok() {
                 self.moved.insert(stream_id);
-                moved += 1;
             }
         }
         // There may be more.
-        self.is_possible = moved >= LOOKED_AT;
+        self.is_possible = self.moved.len() >= moved_before + LOOKED_AT;
         if self.moved.len() > self.moved_limit.max(LOOKED_AT) {
             self.moved.retain(|id| !connection.stream_closed(*id));
             self.moved_limit = 2 * self.moved.len();
         }
-        candidates.len().min(LOOKED_AT)
+        self.moved.len().min(LOOKED_AT)
     }
 }

@@ -7,11 +7,13 @@
 //! once it has stopped as many as may be open. Upstream: not reported. To delete: when quiche gives a stream back whose
 //! end comes after it was stopped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quiche::BufFactory;
 use tack_proto::varint;
 
+use super::frames_in_flight::FramesInFlight;
+use super::receive_windows::is_over;
 use super::stopped_streams::StoppedStreams;
 
 /// STOP_SENDING (RFC 9000 section 19.5).
@@ -33,9 +35,7 @@ const LOOKED_AT: usize = 16;
 struct Asked {
     error: u64,
     /// Packets on their way with the frame.
-    packets: Vec<u64>,
-    /// The frame has to be sent.
-    owed: bool,
+    in_flight: usize,
     /// The peer has it.
     is_told: bool,
 }
@@ -44,6 +44,9 @@ struct Asked {
 #[derive(Debug, Default)]
 pub struct StoppedReads {
     asked: BTreeMap<u64, Asked>,
+    /// Those whose frame has to be sent.
+    owed: BTreeSet<u64>,
+    in_flight: FramesInFlight,
     /// Those of which something has come in the last packet.
     touched: Vec<u64>,
     /// How many there have been.
@@ -83,36 +86,62 @@ pub fn drop_readable<F: BufFactory>(
     dropped
 }
 
-/// Requests of HTTP/3 that this end has stopped reading and of which no more comes. `quiche::h3` has an entry for each,
-/// which goes when it reads the end, and the end is dropped here.
-#[derive(Debug, Default)]
-pub struct StoppedRequests(VecDeque<u64>);
+/// A request of HTTP/3 that is over and was not read, or not answered, to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Its stream.
+    pub stream_id: u64,
+    /// The application may write to it and has to be told then that the peer has stopped it.
+    pub may_be_answered: bool,
+}
 
-impl StoppedRequests {
-    /// No more comes of a stream.
+/// Requests of HTTP/3 that this end has stopped reading and of which no more comes, and those whose answer it has reset.
+/// `quiche::h3` has an entry for each, which goes when it has both read and written the end, and that it does not do.
+#[derive(Debug, Default)]
+pub struct GivenUpRequests(VecDeque<GivenUp>);
+
+impl GivenUpRequests {
+    /// No more comes of a stream that this end has stopped reading.
     pub fn on_over(&mut self, stream_id: u64) {
+        self.remember(GivenUp { stream_id, may_be_answered: true });
+    }
+
+    /// This end writes no more to a stream.
+    pub fn on_reset(&mut self, stream_id: u64) {
+        self.remember(GivenUp { stream_id, may_be_answered: false });
+    }
+
+    fn remember(&mut self, request: GivenUp) {
         // Requests are on streams that the client opens and that go both ways (RFC 9114 section 4.1).
-        if !stream_id.is_multiple_of(4) {
+        if !request.stream_id.is_multiple_of(4) {
             return;
         }
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(stream_id);
+        self.0.push_back(request);
     }
 
-    /// Takes some that were answered in full, and that quiche has done with.
+    /// Takes some that quiche has done with.
     pub fn take_done<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
         stopped: &StoppedStreams,
-    ) -> Vec<u64> {
+    ) -> Vec<GivenUp> {
         let looked_at = self.0.len().min(LOOKED_AT);
-        let mut done: Vec<u64> = self.0.drain(..looked_at).collect();
-        done.retain(|&stream_id| {
-            let is_done = stopped.is_forgotten(connection, stream_id);
+        let mut done: Vec<GivenUp> = self.0.drain(..looked_at).collect();
+        done.retain_mut(|request| {
+            let &mut GivenUp { stream_id, may_be_answered } = request;
+            // quiche keeps a stream that the peer has stopped until it is asked about it.
+            let is_answered = !may_be_answered || stopped.is_behind_end(stream_id);
+            let is_done = if stopped.contains(stream_id) {
+                is_answered && is_over(connection, stream_id)
+            } else {
+                request.may_be_answered = false;
+                stopped.is_forgotten(connection, stream_id)
+            };
             if !is_done {
-                self.0.push_back(stream_id);
+                self.0.push_back(GivenUp { stream_id, may_be_answered });
             }
             is_done
         });
@@ -126,8 +155,8 @@ impl StoppedReads {
 
     /// The application reads a stream no more.
     pub fn insert(&mut self, stream_id: u64, error: u64) {
-        let asked = Asked { error, packets: Vec::new(), owed: true, is_told: false };
-        self.asked.insert(stream_id, asked);
+        self.asked.insert(stream_id, Asked { error, in_flight: 0, is_told: false });
+        self.owed.insert(stream_id);
     }
 
     /// The application has stopped reading one more stream.
@@ -155,6 +184,7 @@ impl StoppedReads {
     /// The stream has ended.
     pub fn remove(&mut self, stream_id: u64) {
         self.asked.remove(&stream_id);
+        self.owed.remove(&stream_id);
     }
 
     /// quiche has accepted a packet with something of a stream.
@@ -163,6 +193,11 @@ impl StoppedReads {
         if self.contains(stream_id) {
             self.touched.push(stream_id);
         }
+    }
+
+    /// quiche has got something of a stream of which nothing is to be read.
+    pub fn touch(&mut self, stream_id: u64) {
+        self.touched.push(stream_id);
     }
 
     /// quiche may have got something of any of the streams.
@@ -181,48 +216,51 @@ impl StoppedReads {
         self.touched.pop()
     }
 
-    /// Something was acknowledged. `was_delivered` tells what became of a packet.
-    pub fn settle(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
-        for asked in self.asked.values_mut().filter(|asked| !asked.packets.is_empty()) {
-            asked.is_told |= asked.packets.iter().any(|pn| was_delivered(*pn) == Some(true));
-            asked.packets.retain(|pn| was_delivered(*pn).is_none());
-            asked.owed = !asked.is_told && (asked.owed || asked.packets.is_empty());
+    /// Something was acknowledged, up to the packet `largest_acked`. `was_delivered` tells what became of a packet.
+    pub fn settle(
+        &mut self,
+        largest_acked: Option<u64>,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+    ) {
+        for settled in self.in_flight.take_settled(largest_acked, was_delivered) {
+            let stream_id = settled.stream_id;
+            let Some(asked) = self.asked.get_mut(&stream_id) else { continue };
+            asked.in_flight = asked.in_flight.saturating_sub(1);
+            asked.is_told |= settled.is_delivered;
             if asked.is_told {
-                asked.packets.clear();
+                self.owed.remove(&stream_id);
+            } else if asked.in_flight == 0 {
+                self.owed.insert(stream_id);
             }
         }
     }
 
     /// The loss detection timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again.
     pub fn on_loss_timer(&mut self) {
-        for asked in self.asked.values_mut() {
-            asked.owed = !asked.is_told;
-        }
+        let untold = self.asked.iter().filter(|(_, asked)| !asked.is_told);
+        self.owed.extend(untold.map(|(stream_id, _)| *stream_id));
     }
 
     /// Whether a frame has to be sent.
     #[inline]
     pub fn owes(&self) -> bool {
-        !self.asked.is_empty() && self.asked.values().any(|asked| asked.owed)
+        !self.owed.is_empty()
     }
 
     /// Bytes that quiche has to leave for the frames.
     #[inline]
     pub fn room(&self) -> usize {
-        if self.asked.is_empty() {
-            return 0;
-        }
-        self.owed().take(MAX_FRAMES).count() * FRAME_ROOM
+        self.owed.len().min(MAX_FRAMES) * FRAME_ROOM
     }
 
     /// Appends frames for a packet, as many as fit into `room` bytes; how many these are. They have left only with
     /// [`Self::on_encoded_sent`].
     pub fn encode(&self, room: usize, out: &mut Vec<u8>) -> usize {
         let mut encoded = 0;
-        for (stream_id, asked) in self.owed().take(room / FRAME_ROOM) {
+        for stream_id in self.owed.iter().take(room / FRAME_ROOM) {
             out.push(STOP_SENDING);
             varint::put(out, *stream_id);
-            varint::put(out, asked.error);
+            varint::put(out, self.asked.get(stream_id).map_or(0, |asked| asked.error));
             encoded += 1;
         }
         encoded
@@ -230,14 +268,13 @@ impl StoppedReads {
 
     /// The `encoded` frames that were encoded last have left in packet `pn`.
     pub fn on_encoded_sent(&mut self, pn: u64, encoded: usize) {
-        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(encoded) {
-            asked.owed = false;
-            asked.packets.push(pn);
+        for _ in 0..encoded {
+            let Some(stream_id) = self.owed.pop_first() else { break };
+            self.in_flight.on_sent(pn, stream_id);
+            if let Some(asked) = self.asked.get_mut(&stream_id) {
+                asked.in_flight += 1;
+            }
         }
-    }
-
-    fn owed(&self) -> impl Iterator<Item = (&u64, &Asked)> {
-        self.asked.iter().filter(|(_, asked)| asked.owed)
     }
 }
 
@@ -259,13 +296,13 @@ mod tests {
         stops.insert(6, 9);
         assert!(stops.owes());
         assert_eq!(encoded(&mut stops, 1), [0x05, 6, 9]);
-        stops.settle(|_| None);
+        stops.settle(Some(1), |_| None);
         assert!(!stops.owes(), "it is on its way");
-        stops.settle(|_| Some(false));
+        stops.settle(Some(2), |_| Some(false));
         assert_eq!(encoded(&mut stops, 3), [0x05, 6, 9], "it was lost");
         stops.on_loss_timer();
         assert_eq!(encoded(&mut stops, 5), [0x05, 6, 9]);
-        stops.settle(|pn| (pn == 3).then_some(true));
+        stops.settle(Some(3), |pn| (pn == 3).then_some(true));
         stops.on_loss_timer();
         assert!(!stops.owes() && stops.contains(6), "it knows, and may not have answered");
         stops.remove(6);
@@ -274,9 +311,10 @@ mod tests {
 
     #[test]
     fn requests_that_nobody_asks_for_take_no_memory() {
-        let mut requests = StoppedRequests::default();
+        let mut requests = GivenUpRequests::default();
         (0..20_000).for_each(|stream_id| requests.on_over(stream_id));
-        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&19_996)));
+        let last = GivenUp { stream_id: 19_996, may_be_answered: true };
+        assert_eq!((requests.0.len(), requests.0.back()), (REMEMBERED, Some(&last)));
     }
 
     #[test]

@@ -23,11 +23,17 @@ pub struct Stop {
     pub error: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    error: u64,
+    /// Something had been written to the stream, and its end had not.
+    is_unfinished: bool,
+}
+
 /// Streams that were stopped before quiche had done with them.
 #[derive(Debug, Default)]
 pub struct StoppedStreams {
-    /// With the error codes.
-    known: BTreeMap<u64, u64>,
+    known: BTreeMap<u64, Known>,
     /// Those in the order in which they were stopped.
     order: VecDeque<u64>,
     /// The last so many of them, of which the application has not heard.
@@ -37,12 +43,13 @@ pub struct StoppedStreams {
 }
 
 impl StoppedStreams {
-    /// The peer has asked not to be sent on a stream.
-    pub fn on_stopped(&mut self, Stop { stream_id, error }: Stop) {
+    /// The peer has asked not to be sent on a stream. `is_unfinished` tells that something was written to it, and its end
+    /// was not.
+    pub fn on_stopped(&mut self, Stop { stream_id, error }: Stop, is_unfinished: bool) {
         if self.known.contains_key(&stream_id) {
             return;
         }
-        self.known.insert(stream_id, error);
+        self.known.insert(stream_id, Known { error, is_unfinished });
         self.order.push_back(stream_id);
         self.unlisted.insert(stream_id);
         self.untold += 1;
@@ -70,7 +77,12 @@ impl StoppedStreams {
 
     /// What an application is told that writes to a stream: `None` if the stream was not stopped.
     pub fn error(&self, stream_id: u64) -> Option<quiche::Error> {
-        self.known.get(&stream_id).copied().map(quiche::Error::StreamStopped)
+        self.known.get(&stream_id).map(|known| quiche::Error::StreamStopped(known.error))
+    }
+
+    /// Whether a stream was stopped of which the application has written all that it began to write.
+    pub fn is_behind_end(&self, stream_id: u64) -> bool {
+        self.known.get(&stream_id).is_some_and(|known| !known.is_unfinished)
     }
 
     /// Whether quiche must not be asked about a stream: the answer is the application's.
@@ -106,26 +118,27 @@ mod tests {
         let mut stopped = StoppedStreams::default();
         assert_eq!(stopped.take_untold(), None);
         for stream_id in [6, 2, 6] {
-            stopped.on_stopped(stop(stream_id));
+            stopped.on_stopped(stop(stream_id), false);
         }
         assert_eq!([(); 3].map(|()| stopped.take_untold()), [Some(6), Some(2), None]);
-        stopped.on_stopped(stop(10));
-        stopped.on_stopped(stop(2));
+        stopped.on_stopped(stop(10), true);
+        stopped.on_stopped(stop(2), false);
         assert_eq!([(); 2].map(|()| stopped.take_untold()), [Some(10), None]);
         assert!([2, 6, 10].iter().all(|id| stopped.contains(*id)) && !stopped.contains(14));
+        assert_eq!([2, 10, 14].map(|id| stopped.is_behind_end(id)), [true, false, false]);
     }
 
     #[test]
     fn each_is_listed_as_writable_once_and_writing_to_it_tells_why() {
         let mut stopped = StoppedStreams::default();
         for stream_id in [6, 2, 10] {
-            stopped.on_stopped(stop(stream_id));
+            stopped.on_stopped(stop(stream_id), false);
         }
         assert_eq!(
             [(); 4].map(|()| stopped.take_unlisted()),
             [Some(2), Some(6), Some(10), None]
         );
-        stopped.on_stopped(stop(2));
+        stopped.on_stopped(stop(2), false);
         assert_eq!(stopped.take_unlisted(), None);
         assert_eq!(stopped.error(2), Some(quiche::Error::StreamStopped(3)));
         assert_eq!(stopped.error(14), None);
@@ -134,7 +147,7 @@ mod tests {
     #[test]
     fn a_peer_that_stops_all_its_streams_takes_no_memory() {
         let mut stopped = StoppedStreams::default();
-        (0..3 * REMEMBERED as u64).for_each(|id| stopped.on_stopped(stop(id)));
+        (0..3 * REMEMBERED as u64).for_each(|id| stopped.on_stopped(stop(id), false));
         let lens = (stopped.known.len(), stopped.order.len(), stopped.unlisted.len());
         assert_eq!(lens, (REMEMBERED, REMEMBERED, REMEMBERED));
         let told: Vec<u64> = std::iter::from_fn(|| stopped.take_untold()).collect();

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tack_proto::varint;
 
+use super::frames_in_flight::FramesInFlight;
+
 /// STREAM with offset, length and the end of the stream (RFC 9000 section 19.8).
 const STREAM_OFF_LEN_FIN: u8 = 0x0f;
 
@@ -29,33 +31,18 @@ const MAX_FRAMES: usize = 4;
 /// Streams that were given up and are remembered.
 const MAX_RESET: usize = 4096;
 
+/// Ends that have not left and of which an acknowledgement asks whether quiche has forgotten them: none costs more for
+/// more of them.
+const LOOKED_AT: usize = 32;
+
 #[derive(Debug, Default)]
 struct End {
     /// The stream's length in bytes.
     len: u64,
     /// Packets on their way with the end.
     packets: Vec<u64>,
-    /// It has to be sent from here.
-    owed: bool,
     /// All data had left when it was written: what leaves with it is repeated.
     is_behind: bool,
-}
-
-impl End {
-    /// Whether it has yet to be acknowledged.
-    fn settle(
-        &mut self,
-        was_delivered: impl Fn(u64) -> Option<bool>,
-        is_forgotten: impl FnOnce() -> bool,
-    ) -> bool {
-        if self.packets.iter().any(|pn| was_delivered(*pn) == Some(true)) {
-            return false;
-        }
-        let had_left = !self.packets.is_empty();
-        self.packets.retain(|pn| was_delivered(*pn).is_none());
-        self.owed = self.owed || self.packets.is_empty() && (had_left || is_forgotten());
-        true
-    }
 }
 
 /// What is known of a stream when its end is written.
@@ -73,6 +60,13 @@ pub struct StreamEnds {
     /// What has been written to streams without an end yet.
     lengths: BTreeMap<u64, u64>,
     ends: BTreeMap<u64, End>,
+    /// Those that have to be sent from here.
+    owed: BTreeSet<u64>,
+    /// Those that have not left, which quiche may send or forget.
+    unsent: BTreeSet<u64>,
+    /// The one of these that was looked at last.
+    looked_at: u64,
+    in_flight: FramesInFlight,
     /// Streams that were given up last. quiche (0.30) writes an end, too, for those of them that waited to send, at what
     /// has left: a peer that has all of that takes the stream for complete.
     reset: BTreeSet<u64>,
@@ -102,13 +96,9 @@ impl StreamEnds {
         let Some(len) = self.lengths.remove(&stream_id) else { return };
         if bytes == 0 {
             let WrittenState { has_left, is_repeating } = state();
-            let end = End {
-                len,
-                packets: Vec::new(),
-                owed: has_left && is_repeating,
-                is_behind: has_left,
-            };
-            self.ends.insert(stream_id, end);
+            self.ends.insert(stream_id, End { len, packets: Vec::new(), is_behind: has_left });
+            let is_owed = has_left && is_repeating;
+            (if is_owed { &mut self.owed } else { &mut self.unsent }).insert(stream_id);
         }
     }
 
@@ -126,10 +116,29 @@ impl StreamEnds {
             self.ends.entry(stream_id).or_default().len = offset;
         }
         // Data that has left before may be acknowledged without the end that leaves with it now.
-        if let Some(end) = self.ends.get_mut(&stream_id) {
-            end.packets.push(pn);
-            end.owed = false;
-        }
+        self.has_left(pn, stream_id);
+    }
+
+    /// An end has left in packet `pn`.
+    fn has_left(&mut self, pn: u64, stream_id: u64) {
+        let Some(end) = self.ends.get_mut(&stream_id) else { return };
+        end.packets.push(pn);
+        self.in_flight.on_sent(pn, stream_id);
+        self.owed.remove(&stream_id);
+        self.unsent.remove(&stream_id);
+    }
+
+    /// An end is acknowledged, or is none any more.
+    fn remove(&mut self, stream_id: u64) {
+        self.ends.remove(&stream_id);
+        self.owed.remove(&stream_id);
+        self.unsent.remove(&stream_id);
+    }
+
+    /// An end has to be sent from here.
+    fn owe(&mut self, stream_id: u64) {
+        self.owed.insert(stream_id);
+        self.unsent.remove(&stream_id);
     }
 
     /// Whether the end of a stream, written alone, has yet to be acknowledged.
@@ -150,7 +159,7 @@ impl StreamEnds {
     /// The stream has been given up: it has no end any more.
     pub fn on_reset(&mut self, stream_id: u64) {
         self.lengths.remove(&stream_id);
-        self.ends.remove(&stream_id);
+        self.remove(stream_id);
         if !self.reset.insert(stream_id) {
             return;
         }
@@ -169,8 +178,8 @@ impl StreamEnds {
 
     /// The end of a stream was taken from its data.
     pub fn on_taken_off(&mut self, stream_id: u64) {
-        if let Some(end) = self.ends.get_mut(&stream_id) {
-            end.owed = true;
+        if self.ends.contains_key(&stream_id) {
+            self.owe(stream_id);
         }
     }
 
@@ -179,15 +188,39 @@ impl StreamEnds {
         self.reset.contains(&stream_id)
     }
 
-    /// Something was acknowledged. `was_delivered` tells what became of a packet, `is_forgotten`
-    /// whether quiche knows the stream no more.
+    /// Something was acknowledged, up to the packet `largest_acked`. `was_delivered` tells what became of a packet,
+    /// `is_forgotten` whether quiche knows a stream no more.
     pub fn settle(
         &mut self,
+        largest_acked: Option<u64>,
         was_delivered: impl Fn(u64) -> Option<bool>,
         mut is_forgotten: impl FnMut(u64) -> bool,
     ) {
-        self.ends
-            .retain(|&stream_id, end| end.settle(&was_delivered, || is_forgotten(stream_id)));
+        for settled in self.in_flight.take_settled(largest_acked, was_delivered) {
+            let stream_id = settled.stream_id;
+            let Some(end) = self.ends.get_mut(&stream_id) else { continue };
+            end.packets.retain(|pn| *pn != settled.packet_number);
+            let has_none = end.packets.is_empty();
+            if settled.is_delivered {
+                self.remove(stream_id);
+            } else if has_none {
+                self.owe(stream_id);
+            }
+        }
+        for stream_id in self.take_turn() {
+            if is_forgotten(stream_id) {
+                self.owe(stream_id);
+            }
+        }
+    }
+
+    /// Some ends that have not left, the next ones each time.
+    fn take_turn(&mut self) -> Vec<u64> {
+        let later = self.unsent.range(self.looked_at.saturating_add(1)..);
+        let earlier = self.unsent.range(..=self.looked_at);
+        let turn: Vec<u64> = later.chain(earlier).take(LOOKED_AT).copied().collect();
+        self.looked_at = turn.last().copied().unwrap_or_default();
+        turn
     }
 
     /// A stream was read to its end, and quiche may have forgotten it.
@@ -197,22 +230,19 @@ impl StreamEnds {
         was_delivered: impl Fn(u64) -> Option<bool>,
         is_forgotten: impl FnOnce() -> bool,
     ) {
-        if let Some(end) = self.ends.get_mut(&stream_id)
-            && !end.settle(was_delivered, is_forgotten)
-        {
-            self.ends.remove(&stream_id);
+        let Some(end) = self.ends.get(&stream_id) else { return };
+        if end.packets.iter().any(|pn| was_delivered(*pn) == Some(true)) {
+            self.remove(stream_id);
+        } else if self.unsent.contains(&stream_id) && is_forgotten() {
+            self.owe(stream_id);
         }
     }
 
     /// quiche has nothing to send, and all that was sent is acknowledged: no end that has not left by now will. Whether
     /// there is one.
     pub fn on_idle(&mut self) -> bool {
-        let mut owes = false;
-        for end in self.ends.values_mut() {
-            end.owed = end.owed || end.packets.is_empty();
-            owes |= end.owed;
-        }
-        owes
+        self.owed.append(&mut self.unsent);
+        self.owes()
     }
 
     /// The loss detection timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again. So may
@@ -222,32 +252,35 @@ impl StreamEnds {
         has_overtaken: impl Fn(u64) -> bool,
         mut is_forgotten: impl FnMut(u64) -> bool,
     ) {
-        for (&stream_id, end) in &mut self.ends {
+        for (&stream_id, end) in &self.ends {
             let mut packets = end.packets.iter();
             let is_overtaken = !end.packets.is_empty() && packets.all(|pn| has_overtaken(*pn));
-            end.owed = end.owed || is_overtaken || is_forgotten(stream_id);
+            if is_overtaken || is_forgotten(stream_id) {
+                self.owed.insert(stream_id);
+                self.unsent.remove(&stream_id);
+            }
         }
     }
 
     /// Whether an end has to be sent from here.
     #[inline]
     pub fn owes(&self) -> bool {
-        !self.ends.is_empty() && self.ends.values().any(|end| end.owed)
+        !self.owed.is_empty()
     }
 
     /// Bytes that quiche has to leave for the frames.
     pub fn room(&self) -> usize {
-        self.owed().take(MAX_FRAMES).count() * FRAME_ROOM
+        self.owed.len().min(MAX_FRAMES) * FRAME_ROOM
     }
 
     /// Appends frames for a packet, as many as fit into `room` bytes; how many these are. They have left only with
     /// [`Self::on_encoded_sent`].
     pub fn encode(&self, room: usize, out: &mut Vec<u8>) -> usize {
         let mut encoded = 0;
-        for (stream_id, end) in self.owed().take(room / FRAME_ROOM) {
+        for stream_id in self.owed.iter().take(room / FRAME_ROOM) {
             out.push(STREAM_OFF_LEN_FIN);
             varint::put(out, *stream_id);
-            varint::put(out, end.len);
+            varint::put(out, self.ends.get(stream_id).map_or(0, |end| end.len));
             varint::put(out, 0);
             encoded += 1;
         }
@@ -256,14 +289,10 @@ impl StreamEnds {
 
     /// The `encoded` frames that were encoded last have left in packet `pn`.
     pub fn on_encoded_sent(&mut self, pn: u64, encoded: usize) {
-        for end in self.ends.values_mut().filter(|end| end.owed).take(encoded) {
-            end.owed = false;
-            end.packets.push(pn);
+        for _ in 0..encoded {
+            let Some(stream_id) = self.owed.pop_first() else { break };
+            self.has_left(pn, stream_id);
         }
-    }
-
-    fn owed(&self) -> impl Iterator<Item = (&u64, &End)> {
-        self.ends.iter().filter(|(_, end)| end.owed)
     }
 }
 
@@ -283,7 +312,7 @@ mod tests {
     }
 
     fn settle(ends: &mut StreamEnds, fate: Option<bool>, is_forgotten: bool) -> bool {
-        ends.settle(|_| fate, |_| is_forgotten);
+        ends.settle(Some(u64::MAX), |_| fate, |_| is_forgotten);
         ends.owes()
     }
 
@@ -308,7 +337,7 @@ mod tests {
         assert_eq!(encoded(&mut ends, 9), FRAME);
         ends.on_loss_timer(|_| false, |_| true);
         assert_eq!(encoded(&mut ends, 11), FRAME);
-        ends.settle(|pn| (pn == 9).then_some(true), |_| true);
+        ends.settle(Some(9), |pn| (pn == 9).then_some(true), |_| true);
         assert!(ends.ends.is_empty());
     }
 
@@ -318,7 +347,7 @@ mod tests {
         ends.on_sent(3, 4, 1000, 0);
         assert!(!settle(&mut ends, None, true));
         ends.on_sent(5, 4, 1000, 0);
-        ends.settle(|pn| (pn == 3).then_some(false), |_| false);
+        ends.settle(Some(4), |pn| (pn == 3).then_some(false), |_| false);
         assert!(!ends.owes(), "the second is on its way");
         assert!(
             settle(&mut ends, Some(false), false),
@@ -396,7 +425,7 @@ mod tests {
         ends.on_written(4, 0, true, WrittenState::default);
         assert!(settle(&mut ends, None, true));
         assert_eq!(encoded(&mut ends, 7), FRAME);
-        ends.settle(|_| Some(true), |_| true);
+        ends.settle(Some(9), |_| Some(true), |_| true);
         ends.on_written(4, 0, true, WrittenState::default);
         assert!(!settle(&mut ends, None, true), "after its acknowledgement");
         ends.on_written(8, 10, true, WrittenState::default);
@@ -444,5 +473,27 @@ mod tests {
         assert_eq!(encoded(&mut ends, 3), FRAME);
         ends.settle_stream(4, |_| Some(true), || true);
         assert!(!ends.is_pending(4) && ends.is_pending(8));
+    }
+
+    #[test]
+    fn streams_that_wait_to_send_their_ends_cost_an_acknowledgement_no_more() {
+        let (mut ends, mut asked) = (StreamEnds::default(), 0);
+        for stream_id in 0..10_000 {
+            ends.on_written(stream_id, 1, false, WrittenState::default);
+            ends.on_written(stream_id, 0, true, WrittenState::default);
+        }
+        ends.settle(
+            Some(9),
+            |_| None,
+            |_| {
+                asked += 1;
+                false
+            },
+        );
+        assert_eq!(asked, LOOKED_AT);
+        for _ in 0..=10_000 / LOOKED_AT {
+            ends.settle(Some(9), |_| None, |id| id == 5000);
+        }
+        assert!(ends.owes(), "each has its turn");
     }
 }

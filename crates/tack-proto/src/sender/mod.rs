@@ -780,6 +780,11 @@ impl Sender {
         self.sent.largest_acked()
     }
 
+    /// The lowest packet number of which it may not be known what has become.
+    pub fn first_packet_number(&self) -> u64 {
+        self.sent.first_packet_number()
+    }
+
     /// One above the largest packet number sent.
     pub fn next_packet_number(&self) -> u64 {
         self.sent.next_packet_number()

@@ -10,6 +10,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
+use quiche::Shutdown;
 use tack_attack::{Conduct, ConnectionIndex, Network, Side, liar};
 
 /// A cost may grow by this factor where the state grows by a multiple of it.
@@ -165,24 +166,149 @@ fn packets_are_held_against_the_bubbles_of_one_tack_and_no_more() {
     assert_no_dearer(full_of_bubbles(40, 1), full_of_bubbles(40, 40));
 }
 
-#[test]
-fn a_stream_that_is_reset_behind_its_end_again_and_again_is_filled_once() {
-    const END: u64 = 250_000;
-    let mut network = Network::new(83);
-    let connection = connect(&mut network, 100.0, Duration::from_millis(2), 1 << 20);
+/// A server with a client that says what a test wants.
+fn with_puppet(seed: u64) -> (Network, ConnectionIndex) {
+    let mut network = Network::new(seed);
+    let connection = connect(&mut network, 100.0, Duration::from_millis(2), 1 << 30);
     network.run_for(Duration::from_millis(100));
     let puppet = network.end_mut(connection, Side::Client).puppet();
     puppet.let_loose(Conduct::Silent);
-    let mut cost = |frames: &[u8]| {
-        let datagram = network.end_mut(connection, Side::Client).puppet().datagram(frames);
-        cost_of(&mut network, connection, datagram)
-    };
+    (network, connection)
+}
+
+/// What a packet with these frames costs the server.
+fn say(network: &mut Network, connection: ConnectionIndex, frames: &[u8]) -> Duration {
+    let datagram = network.end_mut(connection, Side::Client).puppet().datagram(frames);
+    cost_of(network, connection, datagram)
+}
+
+/// What is read of a stream, and dropped of it.
+fn read(network: &mut Network, connection: ConnectionIndex, stream: u64) {
+    let server = network.end_mut(connection, Side::Server).tack();
+    while server.stream_recv(stream, &mut [0; 2000]).is_ok() {}
+}
+
+#[test]
+fn a_stream_that_is_reset_behind_its_end_again_and_again_is_filled_once() {
+    const END: u64 = 250_000;
+    let (mut network, connection) = with_puppet(83);
     // Nothing of it has come but the end.
-    cost(&liar::stream_end(6, END));
-    let first = cost(&liar::reset_stream(6, END));
-    let again = median((0..21).map(|_| cost(&liar::reset_stream(6, END))).collect());
-    println!("{first:?}, then {again:?}");
-    assert!(10 * again < first, "as much as filling it: {again:?}, {first:?}");
+    say(&mut network, connection, &liar::stream_end(6, END));
+    say(&mut network, connection, &liar::reset_stream(6, END));
+    let mut cost = |frames: &[u8]| {
+        median((0..101).map(|_| say(&mut network, connection, frames)).collect())
+    };
+    let (ping, again) = (cost(&liar::ping()), cost(&liar::reset_stream(6, END)));
+    println!("{ping:?}, and {again:?} with a reset");
+    assert_no_dearer(ping, again);
+}
+
+/// The most that a packet costs while a stream of this length is filled that was reset and lacks all, or all but so many
+/// pieces of a byte.
+fn full_of_zeros(len: u64, pieces: u64) -> Duration {
+    let most = (0..5).map(|seed| {
+        let (mut network, connection) = with_puppet(89 + seed);
+        // What comes lets as much of a stream be filled, and more.
+        for _ in 0..2_000 {
+            say(&mut network, connection, &[0; 1200]);
+        }
+        say(&mut network, connection, &liar::stream_end(6, len));
+        for pieces in (0..pieces).collect::<Vec<_>>().chunks(150) {
+            let frames = pieces.iter().flat_map(|at| liar::stream(6, 2 * at + 1, b"!"));
+            say(&mut network, connection, &frames.collect::<Vec<_>>());
+        }
+        let mut most = say(&mut network, connection, &liar::reset_stream(6, len));
+        for _ in 0..100 {
+            read(&mut network, connection, 6);
+            most = most.max(say(&mut network, connection, &[0; 1200]));
+        }
+        most
+    });
+    let cost = median(most.collect());
+    println!("{len} bytes of a stream, {pieces} pieces of which have come: {cost:?}");
+    cost
+}
+
+#[test]
+fn long_streams_that_are_reset_behind_their_end_do_not_make_packets_dearer() {
+    assert_no_dearer(full_of_zeros(10_000, 0), full_of_zeros(4_000_000, 0));
+}
+
+#[test]
+fn streams_of_many_pieces_that_are_reset_behind_their_end_do_not_make_packets_dearer() {
+    assert_no_dearer(full_of_zeros(100_000, 5_000), full_of_zeros(200_000, 50_000));
+}
+
+/// Median cost of a packet while so many streams wait that were reset.
+fn beside_reset_streams(streams: u64, is_read: bool) -> Duration {
+    let (mut network, connection) = with_puppet(97);
+    let ids: Vec<u64> = (0..streams).map(|at| 4 * at + 6).collect();
+    for ids in ids.chunks(100) {
+        let ends = ids.iter().flat_map(|id| liar::stream_end(*id, 100_000));
+        say(&mut network, connection, &ends.collect::<Vec<_>>());
+        let resets = ids.iter().flat_map(|id| liar::reset_stream(*id, 100_000));
+        say(&mut network, connection, &resets.collect::<Vec<_>>());
+    }
+    ids.iter().filter(|_| is_read).for_each(|id| read(&mut network, connection, *id));
+    let costs = (0..301).map(|_| say(&mut network, connection, &[0; 40]));
+    let cost = median(costs.collect());
+    println!("{streams} streams, read {is_read}: a packet costs {cost:?}");
+    cost
+}
+
+#[test]
+fn streams_that_wait_to_be_filled_do_not_make_packets_dearer() {
+    for is_read in [false, true] {
+        assert_no_dearer(
+            beside_reset_streams(100, is_read),
+            beside_reset_streams(2_000, is_read),
+        );
+    }
+}
+
+/// Median cost of a packet beside so many streams that the server has done something with.
+fn beside_streams(
+    streams: u64,
+    frames: &[u8],
+    mut has: impl FnMut(&mut tacklib::Connection, u64),
+) -> Duration {
+    let (mut network, connection) = with_puppet(101);
+    let ids: Vec<u64> = (0..streams).collect();
+    for ids in ids.chunks(100) {
+        let begins = ids.iter().flat_map(|at| liar::stream(4 * at + 6, 0, b"!"));
+        say(&mut network, connection, &begins.collect::<Vec<_>>());
+    }
+    for at in ids {
+        has(network.end_mut(connection, Side::Server).tack(), at);
+    }
+    let costs = (0..301).map(|_| say(&mut network, connection, frames));
+    let cost = median(costs.collect());
+    println!("{streams} streams: a packet costs {cost:?}");
+    cost
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "quiche's debug assertions walk over all streams")]
+fn streams_that_were_stopped_and_do_not_end_do_not_make_answers_dearer() {
+    let cost = |streams| {
+        beside_streams(streams, &liar::ping(), |server, at| {
+            server.stream_shutdown(4 * at + 6, Shutdown::Read, 9).unwrap();
+        })
+    };
+    assert_no_dearer(cost(100), cost(10_000));
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "quiche's debug assertions walk over all streams")]
+fn ends_that_wait_for_their_acknowledgement_do_not_make_answers_dearer() {
+    let cost = |streams| {
+        beside_streams(streams, &liar::ping(), |server, at| {
+            let stream_id = 4 * at + FIRST_STREAM;
+            server.stream_send(stream_id, b"!", false).unwrap();
+            server.stream_send(stream_id, b"", true).unwrap();
+        })
+    };
+    assert_no_dearer(cost(100), cost(10_000));
 }
 
 /// No packet may cost more: for a release build on an idle machine.
