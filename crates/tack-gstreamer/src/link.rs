@@ -265,6 +265,9 @@ fn resolve(settings: &Settings) -> Result<VecDeque<SocketAddr>, Error> {
     let host = settings.host.as_str();
     let port = u16::try_from(settings.port)
         .map_err(|_| Error::Settings(format!("{} is no port", settings.port)))?;
+    if port == 0 && settings.mode == Mode::Caller {
+        return Err(Error::Settings("set `port` to the UDP port of the listener".to_owned()));
+    }
     let addresses = (settings.resolve)(host, port);
     let addresses =
         addresses.map_err(|e| Error::Resolve { host: host.to_owned(), why: e.to_string() })?;

@@ -106,3 +106,37 @@ fn a_state_change_while_a_caller_gets_no_answer_does_not_wait_for_one() {
         assert!(result.expect("no deadlock").is_ok(), "{element}");
     }
 }
+
+#[test]
+fn a_caller_without_a_port_is_told_at_once() {
+    let (error, text) = call("port=0 insecure=true");
+    assert!(error.matches(gst::ResourceError::Settings), "{text}");
+    assert!(text.contains("`port`"), "{text}");
+}
+
+/// The error of a sink that gets buffers with these caps.
+fn error_of_caps(caps: Option<&gst::Caps>) -> (gst::glib::Error, String) {
+    let sender = Pipeline::new(
+        "appsrc name=in format=time ! tacksink mode=listener port=0 wait-for-connection=false",
+    );
+    sender.source().set_caps(caps);
+    sender.play();
+    sender.source().push_buffer(common::frame(0, true, 100)).unwrap();
+    sender.error()
+}
+
+#[test]
+fn a_stream_without_caps_is_an_error_that_says_so() {
+    let (error, text) = error_of_caps(None);
+    assert!(error.matches(gst::StreamError::Format) && text.contains("no caps"), "{text}");
+}
+
+#[test]
+fn caps_that_are_too_long_are_an_error_that_says_so() {
+    common::init();
+    let long = "x".repeat(100_000);
+    let caps = gst::Caps::builder("video/x-test").field("text", long).build();
+    let (error, text) = error_of_caps(Some(&caps));
+    assert!(error.matches(gst::StreamError::Format), "{text}");
+    assert!(text.contains("longer than 64 KiB") && text.len() < 1000, "{text}");
+}

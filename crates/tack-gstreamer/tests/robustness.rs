@@ -554,3 +554,26 @@ fn the_bitrate_can_be_bound_to_an_encoder() {
     sender.source().push_buffer(frame(0, true, 1000)).unwrap();
     common::wait_until("the encoder is told", || encoder.property::<u32>("bitrate") <= 700);
 }
+
+#[test]
+fn buffers_that_are_too_long_are_one_warning_and_the_rest_goes_on_to_the_end() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    let push = |number: u64, len: usize| {
+        sender.source().push_buffer(frame(number, true, len)).unwrap();
+    };
+    (0..3).for_each(|number| push(number, 17 << 20));
+    (3..5).for_each(|number| push(number, 1000));
+    sender.source().end_of_stream().unwrap();
+    let come: Vec<_> = samples(&receiver.sink())
+        .iter()
+        .map(|sample| number_of(sample.buffer().unwrap()))
+        .collect();
+    assert_eq!(come, [3, 4]);
+    sender.wait_until("they are counted", |one| one.stat("sink", "dropped-refused") == 3);
+    let bus = sender.0.bus().unwrap();
+    let warnings: Vec<_> =
+        std::iter::from_fn(|| bus.pop_filtered(&[gst::MessageType::Warning])).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}

@@ -61,7 +61,12 @@ struct Stream {
     capture: CaptureTime,
     caps: Option<Arc<str>>,
     caps_number: u64,
-    is_audio: bool,
+    /// The name of the caps.
+    format: String,
+    /// The next buffer needs none before it, whatever its flags say.
+    begins_key_unit: bool,
+    /// Each buffer is sound that needs no other.
+    is_sound: bool,
     /// A buffer has been let through since the start, or since the stream began anew.
     has_begun: bool,
 }
@@ -274,7 +279,16 @@ impl TackSink {
         let deadline = Duration::from_millis(u64::from(lock(&self.settings).deadline_ms));
         let (pts, dts) = self.running_times(buffer);
         let mut stream = lock(&self.stream);
-        let Some(caps) = stream.caps.clone() else { return Err(gst::FlowError::NotNegotiated) };
+        let Some(caps) = stream.caps.clone() else {
+            gst::element_imp_error!(
+                self,
+                gst::StreamError::Format,
+                [
+                    "the stream has no caps, without which no receiver can read it: put a parser or a demuxer in front"
+                ]
+            );
+            return Err(gst::FlowError::NotNegotiated);
+        };
         let meta = BufferMeta {
             pts,
             dts,
@@ -293,10 +307,15 @@ impl TackSink {
             }
             captured.at
         });
-        let kind = if stream.is_audio {
-            FrameKind::Audio
-        } else if buffer.flags().contains(gst::BufferFlags::DELTA_UNIT) {
+        // A container of sound has buffers that need the ones before.
+        let begins_key_unit = std::mem::take(&mut stream.begins_key_unit);
+        let is_delta =
+            buffer.flags().contains(gst::BufferFlags::DELTA_UNIT) && !begins_key_unit;
+        stream.is_sound &= !is_delta;
+        let kind = if is_delta {
             FrameKind::Delta
+        } else if stream.is_sound {
+            FrameKind::Audio
         } else {
             FrameKind::Key
         };
@@ -484,14 +503,25 @@ impl ElementImpl for TackSink {
 
 impl BaseSinkImpl for TackSink {
     fn set_caps(&self, caps: &gst::Caps) -> Result<(), gst::LoggableError> {
-        let text = worker::caps_text(caps)
-            .map_err(|why| gst::loggable_error!(CAT, "the caps {why}: {caps}"))?;
+        let name = caps.structure(0).map(|one| one.name().as_str()).unwrap_or_default();
+        let text = worker::caps_text(caps).map_err(|why| {
+            gst::element_imp_error!(
+                self,
+                gst::StreamError::Format,
+                ["the caps of {name} {why} and cannot be sent"]
+            );
+            gst::loggable_error!(CAT, "the caps {why}: {caps}")
+        })?;
         let mut stream = lock(&self.stream);
         if stream.caps.as_ref() != Some(&text) {
             gst::info!(CAT, imp = self, "caps: {caps}");
             stream.caps_number += 1;
         }
-        stream.is_audio = caps.structure(0).is_some_and(|one| one.name().starts_with("audio/"));
+        // Other caps of the same format do not make its buffers independent.
+        if stream.format != name {
+            name.clone_into(&mut stream.format);
+            stream.is_sound = name.starts_with("audio/");
+        }
         stream.caps = Some(text);
         Ok(())
     }
@@ -514,6 +544,10 @@ impl BaseSinkImpl for TackSink {
     fn event(&self, event: gst::Event) -> bool {
         if event.type_() == gst::EventType::FlushStop {
             self.restart();
+        }
+        // matroskamux begins a cluster then, and takes its first buffer for a delta unit.
+        if gst_video::DownstreamForceKeyUnitEvent::parse(&event).is_ok() {
+            lock(&self.stream).begins_key_unit = true;
         }
         self.parent_event(event)
     }

@@ -14,7 +14,7 @@ use super::outgoing::OutgoingBuffer;
 use crate::messages::{End, KEY_FRAME_REQUEST, end_stream, request_stream};
 use crate::payload;
 
-/// Where each buffer is a key frame, the caps come again after that time.
+/// Where each buffer is a key frame, the caps come again after that time, and for each KiB of them as much later.
 const CAPS_AGAIN: Duration = Duration::from_secs(1);
 /// While there is nothing to send, the connection is kept open.
 const KEEPS_ALIVE: Duration = Duration::from_secs(2);
@@ -86,6 +86,8 @@ pub(super) struct SendSession {
     is_sound: bool,
     /// The caps that were sent last, and when.
     caps: Option<(u64, Instant)>,
+    /// Frames that the frame sender has given a number.
+    numbered: u64,
     /// Frames of which the stack has not taken all; the frame sender bounds them.
     untaken: BTreeSet<u64>,
     counters: Counters,
@@ -109,6 +111,7 @@ impl SendSession {
             reference: None,
             is_sound: false,
             caps: None,
+            numbered: 0,
             untaken: BTreeSet::new(),
             counters: Counters::default(),
             active: now,
@@ -131,11 +134,9 @@ impl SendSession {
             return Ok(());
         }
         let has_new_caps = self.caps.is_none_or(|(number, _)| number != buffer.caps_number());
-        let is_due = self.caps.is_none_or(|(_, sent)| now >= sent + CAPS_AGAIN);
+        let again = CAPS_AGAIN * (1 + buffer.caps.len() as u32 / 1024);
+        let is_due = self.caps.is_none_or(|(_, sent)| now >= sent + again);
         let with_caps = has_new_caps || !is_delta && is_due;
-        if with_caps {
-            self.caps = Some((buffer.caps_number(), now));
-        }
         let frame = Frame {
             kind: buffer.kind,
             layer: 0,
@@ -152,12 +153,18 @@ impl SendSession {
             Ok(number) => number,
             Err(error) => {
                 self.counters.refused += 1;
-                // What follows needs it.
-                self.reference = None;
-                self.control.on_skipped();
+                if buffer.is_needed() {
+                    // What follows needs it.
+                    self.reference = None;
+                    self.control.on_skipped();
+                }
                 return Err(error);
             }
         };
+        self.numbered += 1;
+        if with_caps {
+            self.caps = Some((buffer.caps_number(), now));
+        }
         self.untaken.insert(number);
         self.control.on_sent(now, number, buffer.kind, buffer.is_needed());
         if buffer.is_needed() {
@@ -255,6 +262,8 @@ impl SendSession {
         while let Ok((len, is_end)) = connection.stream_recv(stream_id, &mut requests) {
             if requests[..len].contains(&KEY_FRAME_REQUEST) {
                 self.control.on_key_frame_request(now);
+                // The peer may have dropped what had them.
+                self.caps = None;
             }
             if is_end || len == 0 {
                 return;
@@ -268,7 +277,7 @@ impl SendSession {
         connection: &mut Connection<F>,
     ) -> Result<(), SendError> {
         if self.end == EndState::Wanted && self.frames.backlog().0 == 0 {
-            let end = End { frames: self.numbered(), never_begun: self.frames.never_begun() };
+            let end = End { frames: self.numbered, never_begun: self.frames.never_begun() };
             self.end = EndState::Telling { message: end.encode(), written: 0 };
         }
         let EndState::Telling { message, written } = &mut self.end else { return Ok(()) };
@@ -283,17 +292,15 @@ impl SendSession {
         }
         Ok(())
     }
-
-    fn numbered(&self) -> u64 {
-        self.counters.frames - self.counters.no_key_frame
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
 
     use quiche::{ConnectionId, RecvInfo};
+    use tack_media::{FrameReceiver, MAX_PAYLOAD, ReceiverEvent};
 
     use super::*;
     use crate::payload::BufferMeta;
@@ -365,11 +372,27 @@ mod tests {
     }
 
     fn key_frame(captured_at: Instant) -> OutgoingBuffer {
+        key_frame_of(500, captured_at)
+    }
+
+    fn key_frame_of(len: usize, captured_at: Instant) -> OutgoingBuffer {
         let flags = gst::BufferFlags::empty();
-        let data = gst::Buffer::from_slice([0; 500]).into_mapped_buffer_readable().unwrap();
+        let data = gst::Buffer::from_slice(vec![0; len]).into_mapped_buffer_readable().unwrap();
         let meta = BufferMeta { pts: None, dts: None, duration: None, flags, caps_number: 1 };
         let caps = "video/x-test".into();
         OutgoingBuffer { kind: FrameKind::Key, captured_at, meta, caps, data }
+    }
+
+    /// The end, as the source is told it.
+    fn read_end(pair: &mut Pair, session: &mut SendSession) -> End {
+        let (mut message, mut end) = ([0; 32], None);
+        pair.run_until(true, |pair| {
+            session.run(&mut pair.sink, Instant::now()).unwrap();
+            let read = pair.source.stream_recv(end_stream(false), &mut message);
+            end = read.ok().and_then(|(len, _)| End::decode(&message[..len]));
+            end.is_some()
+        });
+        end.unwrap()
     }
 
     #[test]
@@ -393,14 +416,97 @@ mod tests {
         session.run(&mut pair.sink, Instant::now()).unwrap();
         assert_eq!(session.counters().late, 1);
         session.end();
-        let mut message = [0; 32];
-        let mut end = None;
+        assert_eq!(read_end(&mut pair, &mut session), End { frames: 2, never_begun: 1 });
+    }
+
+    /// A session that has had a frame refused, and then sent another one. What has come of that.
+    fn send_behind_a_refused_frame(pair: &mut Pair) -> (SendSession, Vec<u8>) {
+        let now = Instant::now();
+        let mut session = SendSession::new(now, now, LIFETIME, RateControlConfig::default());
+        let refused = session.push(&mut pair.sink, now, &key_frame_of(MAX_PAYLOAD, now));
+        assert!(matches!(refused, Err(SendError::TooLong(_))), "{refused:?}");
+        session.push(&mut pair.sink, now, &key_frame(now)).unwrap();
+        let (mut receiver, mut come) = (FrameReceiver::new(), None);
         pair.run_until(true, |pair| {
             session.run(&mut pair.sink, Instant::now()).unwrap();
-            let read = pair.source.stream_recv(end_stream(false), &mut message);
-            end = read.ok().and_then(|(len, _)| End::decode(&message[..len]));
-            end.is_some()
+            receiver.read(Instant::now(), &mut pair.source);
+            come = receiver.poll_event();
+            come.is_some()
         });
-        assert_eq!(end, Some(End { frames: 2, never_begun: 1 }));
+        let Some(ReceiverEvent::Frame(frame)) = come else { panic!("{come:?}") };
+        (session, frame.payload)
+    }
+
+    #[test]
+    fn a_frame_that_is_refused_leaves_its_caps_to_the_next() {
+        let (_, payload) = send_behind_a_refused_frame(&mut Pair::connected());
+        let (_, caps, _) = payload::decode(&payload).unwrap();
+        assert_eq!(caps.as_deref(), Some("video/x-test"));
+    }
+
+    #[test]
+    fn the_end_does_not_count_a_frame_that_was_refused() {
+        let mut pair = Pair::connected();
+        let (mut session, _) = send_behind_a_refused_frame(&mut pair);
+        session.end();
+        assert_eq!(read_end(&mut pair, &mut session), End { frames: 1, never_begun: 0 });
+    }
+
+    #[test]
+    fn what_follows_a_frame_that_no_other_needs_can_be_sent_if_that_is_refused() {
+        let mut pair = Pair::connected();
+        let now = Instant::now();
+        let mut session = SendSession::new(now, now, LIFETIME, RateControlConfig::default());
+        session.push(&mut pair.sink, now, &key_frame(now)).unwrap();
+        let mut droppable = key_frame_of(MAX_PAYLOAD, now);
+        droppable.kind = FrameKind::Delta;
+        droppable.meta.flags = gst::BufferFlags::DROPPABLE;
+        assert!(session.push(&mut pair.sink, now, &droppable).is_err());
+        let next = OutgoingBuffer { kind: FrameKind::Delta, ..key_frame(now) };
+        session.push(&mut pair.sink, now, &next).unwrap();
+        assert_eq!(session.counters().no_key_frame, 0);
+    }
+
+    /// Whether each of the buffers that came has caps.
+    fn have_caps(pair: &mut Pair, session: &mut SendSession, count: usize) -> Vec<bool> {
+        let (mut receiver, mut come) = (FrameReceiver::new(), Vec::new());
+        pair.run_until(true, |pair| {
+            session.run(&mut pair.sink, Instant::now()).unwrap();
+            receiver.read(Instant::now(), &mut pair.source);
+            while let Some(ReceiverEvent::Frame(frame)) = receiver.poll_event() {
+                let (_, caps, _) = payload::decode(&frame.payload).unwrap();
+                come.push((frame.header.number, caps.is_some()));
+            }
+            come.len() == count
+        });
+        come.sort_unstable();
+        come.into_iter().map(|(_, has_caps)| has_caps).collect()
+    }
+
+    #[test]
+    fn long_caps_come_again_less_often_and_when_the_receiver_asks() {
+        let mut pair = Pair::connected();
+        let start = Instant::now();
+        let lifetime = Duration::from_secs(60);
+        let mut session =
+            SendSession::new(start, start, lifetime, RateControlConfig::default());
+        let caps: Arc<str> = format!("video/x-test,headers={}", "ab".repeat(2000)).into();
+        let push = |session: &mut SendSession, pair: &mut Pair, second: u64| {
+            let now = start + Duration::from_secs(second);
+            let buffer = OutgoingBuffer { caps: Arc::clone(&caps), ..key_frame(now) };
+            session.push(&mut pair.sink, now, &buffer).unwrap();
+        };
+        for second in [0, 3, 4] {
+            push(&mut session, &mut pair, second);
+        }
+        assert_eq!(have_caps(&mut pair, &mut session, 3), [true, false, true]);
+        let requests = request_stream(true);
+        pair.source.stream_send(requests, &[KEY_FRAME_REQUEST], false).unwrap();
+        pair.run_until(true, |pair| {
+            session.run(&mut pair.sink, Instant::now()).unwrap();
+            session.caps.is_none()
+        });
+        push(&mut session, &mut pair, 5);
+        assert_eq!(have_caps(&mut pair, &mut session, 1), [true]);
     }
 }

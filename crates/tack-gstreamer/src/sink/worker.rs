@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gst::glib;
 use gst::prelude::*;
 use gst::subclass::prelude::*;
+use gst_base::prelude::*;
 use tack_endpoint::Handle;
 use tack_media::{RateControlConfig, SendError};
 
@@ -66,6 +67,8 @@ pub(super) struct Worker {
     requested: Option<Instant>,
     /// A peer has come since the start, or since the stream began anew.
     had_peer: bool,
+    /// The pipeline was told that frames are too long.
+    is_told_of_long_frames: bool,
 }
 
 impl Worker {
@@ -93,6 +96,7 @@ impl Worker {
             stats_at: now,
             requested: None,
             had_peer: false,
+            is_told_of_long_frames: false,
         })
     }
 
@@ -239,14 +243,38 @@ impl Worker {
             }
             (queue, is_last)
         };
+        let mut too_long = None;
         for buffer in &queue {
             for (handle, peer) in &mut self.peers {
                 let Some(connection) = self.link.connection_mut(*handle) else { continue };
                 let result = peer.session.push(connection, now, buffer);
+                if let Err(SendError::TooLong(len)) = result {
+                    too_long.get_or_insert(len);
+                }
                 report(&peer.address, connection, result);
             }
         }
+        if let Some(len) = too_long {
+            self.warn_of_long_frames(len);
+        }
         is_last
+    }
+
+    /// Warns once of frames that are too long for any peer.
+    fn warn_of_long_frames(&mut self, len: usize) {
+        if std::mem::replace(&mut self.is_told_of_long_frames, true) {
+            return;
+        }
+        let Some(element) = self.element.upgrade() else { return };
+        gst::element_warning!(
+            element,
+            gst::StreamError::Format,
+            (
+                "a buffer of {len} bytes is dropped, and so is each that is longer than {} bytes: encode the stream, or \
+                 split its buffers",
+                tack_media::MAX_PAYLOAD
+            )
+        );
     }
 
     fn run_sessions(&mut self, now: Instant) {
@@ -356,10 +384,13 @@ impl Worker {
         self.shared.lock().key_frame_requests += 1;
         gst::debug!(CAT, obj = element, "asking for a key frame");
         element.call_async(|element| {
-            let event =
-                gst_video::UpstreamForceKeyUnitEvent::builder().all_headers(true).build();
-            let pad = element.static_pad("sink");
-            if !pad.is_some_and(|pad| pad.push_event(event)) {
+            let pad = element.sink_pad();
+            // Headers that are in the caps need not come again, and oggmux cannot do with theoraenc's.
+            let has_headers = pad.current_caps().is_some_and(|caps| {
+                caps.structure(0).is_some_and(|one| one.has_field("streamheader"))
+            });
+            let event = gst_video::UpstreamForceKeyUnitEvent::builder();
+            if !pad.push_event(event.all_headers(!has_headers).build()) {
                 gst::debug!(CAT, obj = element, "nothing upstream makes key frames on request");
             }
         });
@@ -370,9 +401,9 @@ impl Worker {
 fn report(address: &str, connection: &mut tacklib::Connection, result: Result<(), SendError>) {
     match result {
         Ok(()) | Err(SendError::Closed) => {}
-        Err(error @ (SendError::TooLong(_) | SendError::Full)) => {
-            gst::warning!(CAT, "{address}: {error}");
-        }
+        // The pipeline is told, once.
+        Err(error @ SendError::TooLong(_)) => gst::debug!(CAT, "{address}: {error}"),
+        Err(error @ SendError::Full) => gst::warning!(CAT, "{address}: {error}"),
         Err(error) => {
             gst::warning!(CAT, "{address}: {error}");
             // Fails if it is closed already.

@@ -1,5 +1,6 @@
 //! The element itself: properties, states, and what the pad pushes.
 
+use std::collections::VecDeque;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -16,6 +17,7 @@ use tack_media::FrameKind;
 use super::output::{Next, Shared};
 use super::session::Received;
 use super::stats;
+use super::stream_headers::StreamHeaders;
 use super::timestamps::Timestamps;
 use super::worker::{ReceiveSettings, Worker};
 use crate::CAT;
@@ -48,6 +50,15 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
+/// What the streaming thread hands on.
+#[derive(Default)]
+struct Stream {
+    timestamps: Timestamps,
+    headers: StreamHeaders,
+    /// Headers, and the buffer behind them.
+    next: VecDeque<gst::Buffer>,
+}
+
 /// The element `tacksrc`.
 #[derive(Default)]
 pub struct TackSrc {
@@ -55,7 +66,7 @@ pub struct TackSrc {
     running: Mutex<Option<Running>>,
     /// The statistics when it was stopped last.
     last_stats: Mutex<Option<gst::Structure>>,
-    timestamps: Mutex<Timestamps>,
+    stream: Mutex<Stream>,
     /// It has played and is paused: what waits then is old.
     has_paused: Mutex<bool>,
 }
@@ -92,7 +103,8 @@ impl TackSrc {
         let local = self.running_time(captured_at);
         if let Some(local) = local {
             let carried = meta.decode_time();
-            let placed = carried.map(|carried| lock(&self.timestamps).place(carried, local));
+            let placed =
+                carried.map(|carried| lock(&self.stream).timestamps.place(carried, local));
             if let Some(by) = placed.and_then(|placed| placed.jumped) {
                 gst::warning!(CAT, imp = self, "the times jump by {by:.1?}");
                 flags |= gst::BufferFlags::DISCONT;
@@ -125,7 +137,32 @@ impl TackSrc {
             gst::FlowError::Error
         })?;
         gst::info!(CAT, imp = self, "caps: {caps}");
-        self.obj().set_caps(&caps).map_err(|_| gst::FlowError::NotNegotiated)
+        self.obj().set_caps(&caps).map_err(|_| gst::FlowError::NotNegotiated)?;
+        let mut stream = lock(&self.stream);
+        let headers = stream.headers.follow(&caps);
+        stream.next.extend(headers);
+        Ok(())
+    }
+
+    /// Takes a buffer, and the headers that come before it if it has new caps.
+    fn take(&self, mut received: Received) -> Result<(), gst::FlowError> {
+        if let Some(caps) = received.caps.take() {
+            self.set_new_caps(&caps)?;
+        }
+        let mut stream = lock(&self.stream);
+        // What is missing is missing in front of the headers.
+        if let Some(first) = stream.next.front_mut()
+            && std::mem::take(&mut received.is_discontinuous)
+        {
+            first.make_mut().set_flags(gst::BufferFlags::DISCONT);
+        }
+        if stream.headers.repeats(received.meta.flags, &received.data) {
+            return Ok(());
+        }
+        drop(stream);
+        let buffer = self.buffer(received);
+        lock(&self.stream).next.push_back(buffer);
+        Ok(())
     }
 }
 
@@ -258,7 +295,7 @@ impl BaseSrcImpl for TackSrc {
         let settings = ReceiveSettings { link: lock(&self.settings).link.clone(), latency };
         let mode = settings.link.mode;
         let shared = Arc::new(Shared::default());
-        *lock(&self.timestamps) = Timestamps::default();
+        *lock(&self.stream) = Stream::default();
         *lock(&self.has_paused) = false;
         let element = self.obj().downgrade();
         let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
@@ -370,16 +407,16 @@ impl PushSrcImpl for TackSrc {
         _buffer: Option<&mut gst::BufferRef>,
     ) -> Result<CreateSuccess, gst::FlowError> {
         let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
-        match shared.next() {
-            Next::Buffer(received) => {
-                if let Some(caps) = &received.caps {
-                    self.set_new_caps(caps)?;
-                }
-                Ok(CreateSuccess::NewBuffer(self.buffer(*received)))
+        loop {
+            if let Some(buffer) = lock(&self.stream).next.pop_front() {
+                return Ok(CreateSuccess::NewBuffer(buffer));
             }
-            Next::End => Err(gst::FlowError::Eos),
-            Next::Failed => Err(gst::FlowError::Error),
-            Next::Unlocked => Err(gst::FlowError::Flushing),
+            match shared.next() {
+                Next::Buffer(received) => self.take(*received)?,
+                Next::End => return Err(gst::FlowError::Eos),
+                Next::Failed => return Err(gst::FlowError::Error),
+                Next::Unlocked => return Err(gst::FlowError::Flushing),
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod imp;
 mod output;
 mod session;
 mod stats;
+mod stream_headers;
 mod timestamps;
 mod worker;
 
