@@ -348,7 +348,7 @@ impl Sender {
                     packet_number: ranges.largest(),
                     left: now.checked_sub(since)?,
                     arrived: now.checked_sub(hold.min(since) + ack_path)?,
-                    acked: now.checked_sub(ack_path)?,
+                    acked: now,
                     delivered: self.sent.delivered(),
                 })
             }),

@@ -548,6 +548,10 @@ impl Sender {
         let is_marked = ecn != EcnCodepoint::NotEct;
         let leaving =
             Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, pace, is_marked };
+        if ack_eliciting && flight == self.path.flight {
+            // What may leave at once behind a pause is so much at the rate of the train.
+            self.follow_train(now, packet_number, bytes);
+        }
         if ack_eliciting && self.sent.restarts_from_idle() {
             self.path.bbr.on_restart_from_idle();
             // TACK-6.4-4: the silence before was the application's.
@@ -570,7 +574,6 @@ impl Sender {
                 if self.begins_train(now) {
                     self.path.trains.on_head(now);
                 }
-                self.follow_train(now, packet_number, bytes);
                 self.on_data_sent(now, bytes);
                 self.path.restart.on_sent(now, packet_number);
                 if self.config.packet_trains {

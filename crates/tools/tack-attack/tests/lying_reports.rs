@@ -14,7 +14,7 @@ const MBPS: f64 = 10.0;
 const RIVALS: usize = 2;
 
 const WARM_UP: Duration = Duration::from_secs(2);
-const SPAN: Duration = Duration::from_secs(4);
+const SPAN: Duration = Duration::from_secs(8);
 
 /// A lie may not bring more than this: shares of the link differ from run to run.
 const GAIN: f64 = 1.05;
@@ -26,7 +26,7 @@ type Lie = fn(&mut Report);
 type Rewrite = dyn Fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Runs whose mean counts. That of 16 honest ones was 5 % off that of 96.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 32;
 /// The same of honest ones, which all are held against.
 const HONEST_SEEDS: u64 = 64;
 /// Both in the video profile, whose shares differ more: the mean of 16 runs may be 7 % off.
