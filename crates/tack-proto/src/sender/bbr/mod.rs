@@ -696,9 +696,6 @@ impl Bbr {
         }
         let shown = if sample.app_limited { self.max_bw.get() } else { rate };
         self.probe_best = self.probe_best.max(shown);
-        if !sample.app_limited {
-            self.trains.on_bulk(self.max_bw.get(), path);
-        }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);
         let before = self.bandwidth().bytes_in(sample.tx_in_flight.since_ack);

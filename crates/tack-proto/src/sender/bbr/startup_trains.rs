@@ -153,8 +153,6 @@ enum State {
     Ready,
     /// One leaves, or is on its way.
     Active(Train),
-    /// The application has had nothing to send, and is the limit.
-    Paused,
     /// Startup does without.
     Over,
 }
@@ -231,20 +229,15 @@ impl StartupTrains {
         }
     }
 
-    /// The application has nothing more to send. What is said before the data comes is no train.
+    /// The application has nothing more to send. What is said before the data comes is no train; an application that
+    /// makes pauses may stay in Startup for long, and what was proven long ago says little of the path.
     pub fn on_run_dry(&mut self) {
         if let State::Active(train) = &self.state {
-            let is_data = self.has_proof || train.has_packets();
-            self.state = if is_data { State::Paused } else { State::Ready };
-        }
-    }
-
-    /// The application was not the limit in a round trip that has shown this much.
-    pub fn on_bulk(&mut self, bandwidth: Bandwidth, path: &PathModel) {
-        if matches!(self.state, State::Paused) {
-            self.proven = self.proven.max(bandwidth);
-            self.has_proof = true;
-            self.begin(path);
+            if self.has_proof || train.has_packets() {
+                self.end();
+            } else {
+                self.state = State::Ready;
+            }
         }
     }
 
@@ -452,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_pauses_sends_no_trains_until_it_has_been_the_limit_no_more() {
+    fn an_application_that_pauses_sends_no_more_trains() {
         let mut trains = StartupTrains::default();
         let now = crate::test_clock();
         trains.on_sent(now, (0, 100), &PATH);
@@ -462,9 +455,8 @@ mod tests {
             trains.on_sent(now, (pn, PATH.mss), &PATH);
         }
         trains.on_run_dry();
-        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
-        trains.on_bulk(rate(1_000_000), &PATH);
-        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), Some(rate(4_000_000)));
+        trains.on_sent(now, (10, PATH.mss), &PATH);
+        assert_eq!(trains.pacing_rate(rate(1_000_000)), None);
     }
 
     #[test]
