@@ -16,7 +16,7 @@ impl Bbr {
         match self.state {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => self.trains.pacing_rate(bandwidth).unwrap_or_else(|| {
-                let doubling = bandwidth.scaled(startup::GAIN);
+                let doubling = self.startup_bandwidth().scaled(startup::GAIN);
                 doubling.max(path.initial_rate(startup::GAIN))
             }),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
@@ -44,6 +44,11 @@ impl Bbr {
         self.minimum_window.bound_inflight(self.model_cap(path))
     }
 
+    /// What Startup goes by without trains.
+    fn startup_bandwidth(&self) -> Bandwidth {
+        self.bandwidth().max(self.startup_rate)
+    }
+
     fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return path.initial_window };
@@ -54,7 +59,8 @@ impl Bbr {
                 if let Some(cap) = self.trains.inflight_cap(self.bandwidth(), path) {
                     return cap;
                 }
-                let bdp = self.bandwidth().bytes_in(path.startup_rtt());
+                let bdp = self.startup_bandwidth().bytes_in(path.startup_rtt());
+                let held = self.startup_bandwidth().bytes_in(path.ack_interval);
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
                 // Where there is one TACK in a round trip or less, the rate doubles by what it finds.

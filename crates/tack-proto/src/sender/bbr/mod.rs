@@ -155,6 +155,8 @@ pub struct Bbr {
     cycle: Cycle,
     max_bw: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
+    /// What Startup goes by without trains, where it is more than max_bw.
+    startup_rate: Bandwidth,
     trains: StartupTrains,
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
@@ -223,6 +225,7 @@ impl Bbr {
             cycle: Cycle::new(&config, now, random),
             max_bw: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
+            startup_rate: Bandwidth::ZERO,
             trains: StartupTrains::new(ecn),
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
@@ -696,6 +699,9 @@ impl Bbr {
         }
         let shown = if sample.app_limited { self.max_bw.get() } else { rate };
         self.probe_best = self.probe_best.max(shown);
+        if matches!(self.state, State::Startup) {
+            self.startup_rate = startup::growing_rate(sample, feedback.reported);
+        }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);
         let before = self.bandwidth().bytes_in(sample.tx_in_flight.since_ack);

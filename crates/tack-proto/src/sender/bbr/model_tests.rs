@@ -222,6 +222,27 @@ fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_g
 }
 
 #[test]
+fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
+    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let growing = |feedback: &mut Feedback| {
+        let sample = feedback.sample.as_mut().unwrap();
+        (sample.rate, sample.recent) = (rate(4_000_000), Some(rate(6_000_000)));
+    };
+    flow.round(growing);
+    let pacing_rate = flow.bbr.pacing_rate(&PATH).bytes_per_second();
+    assert!((13_799_990..=13_800_010).contains(&pacing_rate), "2.3 times, {pacing_rate}");
+    let before = flow.bbr.inflight_cap(&PATH);
+    flow.round(|feedback| feedback.sample.as_mut().unwrap().rate = rate(4_000_000));
+    assert!(flow.bbr.inflight_cap(&PATH) < before, "nothing recent shows more");
+    while flow.bbr.phase() == Phase::Startup {
+        flow.round(growing);
+    }
+    assert_eq!(flow.bbr.bandwidth(), rate(4_000_000), "TACK-6.2-17");
+    assert!(flow.bbr.pacing_rate(&PATH) < rate(4_000_000));
+}
+
+#[test]
 fn a_startup_that_spurious_losses_ended_begins_again() {
     let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
     let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
