@@ -1,5 +1,5 @@
 //! A receiver that reports wrong rates, losses, times or byte counts gains nothing by it among
-//! honest rivals.
+//! honest rivals; one whose acknowledgements seem to queue gains little.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -104,7 +104,7 @@ fn seems_to_queue(departure: u64) -> u64 {
 }
 
 #[test]
-fn acknowledgements_that_seem_to_queue_on_their_way_bring_nothing() {
+fn acknowledgements_that_seem_to_queue_on_their_way_bring_little() {
     // No more than GAIN is wanted. With the packet trains of Startup this liar gains 6 %.
     const KNOWN_GAIN: f64 = 1.08;
     let honest = honest_goodput();

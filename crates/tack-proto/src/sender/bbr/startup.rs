@@ -39,7 +39,7 @@ pub fn growing_rate(sample: &RateSample, reported: Option<Bandwidth>) -> Bandwid
 }
 
 /// Growth that counts as growth.
-const GROWTH: f64 = 1.25;
+pub(super) const GROWTH: f64 = 1.25;
 
 /// Rounds without growth after which the pipe is full.
 const PATIENCE: u32 = 3;

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::startup::GROWTH;
 use crate::bandwidth::Bandwidth;
 use crate::ecn::Ecn;
 use crate::loss_detection::GRANULARITY;
@@ -40,9 +41,7 @@ const MOST_ABOVE_RECORD: f64 = 2.0;
 /// The rate of a train that has arrived at once.
 const AT_ONCE: Bandwidth = Bandwidth::from_bytes_per_second(u64::MAX);
 
-/// Growth that counts, as in [`FullPipe`](super::startup::FullPipe), and the trains in a row without that show the rate of the
-/// path.
-const GROWTH: f64 = 1.25;
+/// Trains in a row without growth that show the rate of the path.
 const PATIENCE: u32 = 2;
 
 /// The newest packet of an acknowledgement.
@@ -276,7 +275,7 @@ mod tests {
     use crate::sender::bbr::tests::{MS, PATH, rate};
 
     /// What a path does to the packets of a train that leaves as fast as it may: they pass a bottleneck of
-    /// `bottleneck` bytes per second, and the receiver acknowledges every `every`th and holds that for `hold`.
+    /// `bottleneck` bytes per second, and the receiver acknowledges every `every`th and the last.
     struct Line {
         trains: StartupTrains,
         now: Instant,
