@@ -82,6 +82,9 @@ pub enum Command {
     /// Serves one transfer of tack copy, which runs this
     #[command(hide = true)]
     ServeOnce(ServeOnceArgs),
+    /// Connects for the ssh of tack copy, which has ssh run this
+    #[command(hide = true)]
+    DialOnce(DialOnceArgs),
 }
 
 /// What acknowledges the data.
@@ -303,6 +306,21 @@ pub struct CompletionsArgs {
 pub struct ServeOnceArgs {
     /// What is wanted, as tack copy puts it; without, standard input says so
     pub request: Option<String>,
+}
+
+/// Arguments of `tack dial-once`.
+#[derive(Debug, Args)]
+pub struct DialOnceArgs {
+    /// How long each address may take, in seconds; as long as the system tries if not given
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeout: Option<u32>,
+    /// Has the system ask from time to time whether the other end is still there
+    #[arg(long)]
+    pub keep_alive: bool,
+    /// Name or address of the host
+    pub host: String,
+    /// TCP port
+    pub port: u16,
 }
 
 /// Arguments of `tack man`.

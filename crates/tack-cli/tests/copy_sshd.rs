@@ -102,10 +102,27 @@ impl Sshd {
     }
 
     fn copy(&self, arguments: &[&str]) -> Finished {
+        self.copy_with(&self.port.to_string(), &self.options(), arguments)
+    }
+
+    fn copy_with(&self, port: &str, options: &[String], arguments: &[&str]) -> Finished {
         let mut copy = Command::new(TACK);
-        copy.args(["copy", "--json", "--remote-tack", TACK, "-P", &self.port.to_string()]);
-        copy.args(self.options()).args(arguments).current_dir(self.dir.path());
+        copy.args(["copy", "--json", "--remote-tack", TACK, "-P", port]);
+        copy.args(options).args(arguments).current_dir(self.dir.path());
         run(&mut copy)
+    }
+
+    /// A file is copied; whether ssh says that it logs in over a connection of tack's.
+    fn goes_over_a_connection_of_tack(&self, arguments: &[&str]) -> bool {
+        let mut options = self.options();
+        for option in &mut options {
+            *option = option.replace("LogLevel=ERROR", "LogLevel=DEBUG1");
+        }
+        let there = format!("{}:{}", self.login(), self.dir.path().join("there").display());
+        let arguments = [arguments, &["file", &there]].concat();
+        let finished = self.copy_with(&self.port.to_string(), &options, &arguments).expect(0);
+        assert!(finished.errors.contains("Local version string"), "{}", finished.errors);
+        finished.errors.contains("Executing proxy dialer command: exec")
     }
 }
 
@@ -153,4 +170,26 @@ fn ssh_that_is_not_let_in_is_told() {
     let there = format!("{}:{}", sshd.login(), sshd.dir.path().join("there").display());
     let finished = sshd.copy(&["-o", "BatchMode=yes", "file", &there]).expect(3);
     assert!(finished.errors.contains("could not log in"), "{}", finished.errors);
+}
+
+#[test]
+fn ssh_logs_in_over_a_connection_without_nagle_s_algorithm_unless_it_has_ways_of_its_own() {
+    let Some(sshd) = Sshd::start() else { return };
+    fs::write(sshd.dir.path().join("file"), "x").unwrap();
+    assert!(sshd.goes_over_a_connection_of_tack(&[]));
+    for own in ["AddressFamily=inet", "BindAddress=127.0.0.1", "ProxyUseFdpass=yes"] {
+        assert!(!sshd.goes_over_a_connection_of_tack(&["-o", own]), "{own}");
+    }
+}
+
+#[test]
+fn a_port_on_which_no_ssh_server_listens_is_told() {
+    let Some(sshd) = Sshd::start() else { return };
+    fs::write(sshd.dir.path().join("file"), "x").unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let there = format!("{}:there", sshd.login());
+    let finished =
+        sshd.copy_with(&closed.to_string(), &sshd.options(), &["file", &there]).expect(3);
+    let told = format!("connecting to 127.0.0.1 port {closed}: Connection refused");
+    assert!(finished.errors.contains(&told), "{}", finished.errors);
 }

@@ -3,6 +3,7 @@
 mod completions;
 mod connector;
 mod copy;
+mod dial_once;
 mod event_paths;
 mod events;
 mod fetch_several;
@@ -32,6 +33,7 @@ use crate::progress;
 
 pub use completions::completions;
 pub use copy::copy;
+pub use dial_once::dial_once;
 pub use get::get;
 pub use ls::ls;
 pub use man::man;
@@ -75,6 +77,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Completions(args) => completions(&args),
         Command::Man(args) => man(&args),
         Command::ServeOnce(args) => serve_once(&args),
+        Command::DialOnce(args) => dial_once(&args),
         Command::Demo(args) => crate::demo::run(&args),
     };
     match result {

@@ -4,11 +4,14 @@
 //! input, where a long one is alone; what it prints is an [`Answer`] with a port, the fingerprint of a certificate and
 //! a token, all made for this one transfer. The other end serves as long as its standard input stays open.
 
+mod configuration;
+mod dial;
 mod place;
 mod scope;
 mod session;
 mod wire;
 
+pub use dial::dial;
 pub use place::{Login, Place};
 pub use scope::Scope;
 pub use session::{Session, SshOptions};

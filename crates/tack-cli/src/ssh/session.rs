@@ -10,6 +10,8 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use super::COMMAND;
+use super::configuration::Lookup;
+use super::dial::Dial;
 use data_encoding::BASE64_NOPAD;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -68,8 +70,9 @@ impl Session {
         request: &Request,
         patience: Patience<'_>,
     ) -> Result<Self, Error> {
-        let lookup = HostLookup::start(options, login, patience)?;
-        let mut command = command(options, login, request, patience.unattended);
+        let mut lookup = Lookup::start(options, login, patience)?;
+        let unattended = patience.unattended;
+        let mut command = command(options, login, request, lookup.dial(), unattended);
         let mut ssh = spawn(&mut command, patience).map_err(|cause| {
             let program = options.program.to_string_lossy();
             failed(format!(
@@ -78,7 +81,7 @@ impl Session {
             ))
         })?;
         let answer = exchange(&mut ssh, login, request, patience)
-            .and_then(|answer| Ok((answer, lookup.finish(patience)?)));
+            .and_then(|answer| Ok((answer, lookup.hostname(login.host(), patience)?)));
         match answer {
             Ok((Exchanged { lifeline, ready, ended }, host)) => {
                 let login = login.clone();
@@ -145,6 +148,7 @@ fn command(
     options: &SshOptions,
     login: &Login,
     request: &Request,
+    dial: Option<&Dial>,
     unattended: Option<Unattended>,
 ) -> Command {
     let mut command = Command::new(&options.program);
@@ -155,6 +159,14 @@ fn command(
         if !unattended.shares {
             command.args(["-S", "none"]);
         }
+    }
+    let timeout = unattended.map(|_| CONNECT_TIMEOUT);
+    let tack = std::env::current_exe().ok();
+    if let Some(dials) =
+        dial.zip(tack).and_then(|(dial, tack)| dial.proxy_command(&tack, timeout))
+    {
+        command.arg("-o").arg(format!("ProxyCommand={dials}"));
+        command.args(["-o", "ProxyUseFdpass=yes"]);
     }
     command.args(["--", login.as_str()]);
     let tack = &options.remote_tack;
@@ -168,7 +180,7 @@ fn command(
 
 /// Starts ssh. It gets signals of the terminal where it may ask the user something there: it sets the terminal right
 /// when one ends it.
-fn spawn(command: &mut Command, patience: Patience<'_>) -> io::Result<Child> {
+pub(super) fn spawn(command: &mut Command, patience: Patience<'_>) -> io::Result<Child> {
     match patience.unattended {
         Some(_) => command.spawn(),
         None => patience.stop.suspended(|| command.spawn()),
@@ -293,41 +305,4 @@ fn too_different(login: &Login) -> Error {
 
 fn failed(text: String) -> Error {
     Error::Ssh(text)
-}
-
-/// The name or address of the host behind what the user calls it, by ssh's configuration: looked up while ssh logs in.
-struct HostLookup {
-    /// `None` comes of it if ssh does not say.
-    told: Receiver<Option<String>>,
-    otherwise: String,
-}
-
-impl HostLookup {
-    fn start(
-        options: &SshOptions,
-        login: &Login,
-        patience: Patience<'_>,
-    ) -> Result<Self, Error> {
-        let mut command = Command::new(&options.program);
-        command.args(&options.arguments).args(["-G", "--", login.as_str()]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Not over there, where it would inherit that it gets no signals.
-        let lookup = spawn(&mut command, patience).ok();
-        let told = aside(move |told| {
-            // Fails if the wait is over.
-            let _ = told.send(lookup.and_then(host_told_by));
-        })?;
-        Ok(Self { told, otherwise: login.host().to_owned() })
-    }
-
-    /// The configuration may have it ask name servers, or run programs.
-    fn finish(self, patience: Patience<'_>) -> Result<String, Error> {
-        Ok(wait_for(&self.told, patience)?.unwrap_or(self.otherwise))
-    }
-}
-
-fn host_told_by(lookup: Child) -> Option<String> {
-    let output = lookup.wait_with_output().ok().filter(|output| output.status.success())?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
 }

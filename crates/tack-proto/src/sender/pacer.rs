@@ -38,8 +38,9 @@ pub struct Pacer {
     in_burst: bool,
     /// How much of that leaves at once now.
     burst: Duration,
-    /// No burst is longer now.
+    /// No burst is longer now, nor has it more bytes.
     most: Duration,
+    most_bytes: Option<u64>,
     /// Data waits for `next_release`.
     waits: bool,
     /// How late this end has sent what waited.
@@ -63,6 +64,7 @@ impl Pacer {
             in_burst: false,
             burst: BURST,
             most: BURST,
+            most_bytes: None,
             waits: false,
             late: Spread::default(),
             made_up_for: BURST,
@@ -81,13 +83,22 @@ impl Pacer {
     /// Changes the rate (TACK-6.4-2). What has been sent ahead of it is paid off at the higher
     /// of the two: it was within what was allowed, so it does not slow a lower rate down.
     /// ProbeRTT's is a thousandth of the rate before it on some paths, and a burst would last
-    /// for seconds.
+    /// for seconds. Where a burst has a limit in bytes, those that have left at the higher rate are part of the burst.
     pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
-        let owed = self.rate.bytes_in(self.next_release.saturating_duration_since(now));
+        let ahead = self.next_release.saturating_duration_since(now);
+        let owed = self.rate.bytes_in(ahead);
         self.rate = rate;
+        self.set_most();
         if owed > 0 {
-            self.next_release = self.next_release.min(now + rate.time_for(owed));
+            let longest = if self.most_bytes.is_some() { self.most } else { Duration::ZERO };
+            self.next_release = now + rate.time_for(owed).min(ahead.max(longest));
         }
+    }
+
+    fn set_most(&mut self) {
+        let bytes = self.most_bytes;
+        self.most =
+            bytes.map_or(self.longest, |most| self.rate.time_for(most).min(self.longest));
     }
 
     /// Sets the length of the longest burst (TACK-6.4-1), and how many bytes one may have while nothing is known
@@ -95,7 +106,8 @@ impl Pacer {
     pub fn set_burst(&mut self, longest: Duration, most: Option<u64>) {
         self.longest = longest;
         self.burst = self.burst.min(longest);
-        self.most = most.map_or(longest, |bytes| self.rate.time_for(bytes).min(longest));
+        self.most_bytes = most;
+        self.set_most();
     }
 
     /// The rate.
@@ -425,5 +437,22 @@ mod tests {
             burst += 1;
         }
         assert!(burst <= 3, "{burst} packets of 1 ms each after a pause");
+    }
+
+    // TACK-6.4-5
+    #[test]
+    fn a_burst_that_left_at_a_higher_rate_is_followed_by_no_other() {
+        let t0 = crate::test_clock();
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(40_000_000));
+        pacer.set_burst(BURST, Some(10_000));
+        let mut sent = 0;
+        for rate in [40_000_000, 10_000_000] {
+            pacer.set_rate(t0, Bandwidth::from_bytes_per_second(rate));
+            while pacer.may_send(t0, true) {
+                pacer.on_sent(t0, 1_000);
+                sent += 1;
+            }
+        }
+        assert!((10..=11).contains(&sent), "{sent}");
     }
 }

@@ -13,6 +13,10 @@ pub struct BbrConfig {
     /// paced: 10 (RFC 9002 section 7.2), or 32, which Chromium's QUIC begins with
     /// (kInitialCongestionWindow): a picture that has to wait for Startup is late.
     pub initial_window_packets: u64,
+    /// Pauses of the application that Startup's packet trains outlast: 2, because bulk data follows a question and an
+    /// answer or two, or none, where frames are packet trains themselves. An application that makes more may stay in
+    /// Startup for long, and what was proven long ago says little of the path.
+    pub startup_pauses: u32,
     /// Probe units of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_units: u32,
     /// Probe units that ProbeBW sends more for: 4, which is a round trip, or 3.
@@ -58,6 +62,7 @@ impl BbrConfig {
     /// The default profile.
     pub const DEFAULT: Self = Self {
         initial_window_packets: INITIAL_WINDOW_PACKETS,
+        startup_pauses: 2,
         cycle_units: 32,
         probe_up_units: 4,
         first_probe: Duration::from_millis(70),
@@ -77,6 +82,7 @@ impl BbrConfig {
     /// The video profile (section VII-D of the paper).
     pub const VIDEO: Self = Self {
         initial_window_packets: 32,
+        startup_pauses: 0,
         cycle_units: 16,
         probe_up_units: 3,
         first_probe: Duration::from_millis(55),

@@ -226,7 +226,7 @@ impl Bbr {
             max_bw: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
             startup_rate: Bandwidth::ZERO,
-            trains: StartupTrains::new(ecn),
+            trains: StartupTrains::new(ecn, config.startup_pauses),
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
             loss: LossSignals::default(),

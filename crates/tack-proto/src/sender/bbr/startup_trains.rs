@@ -17,16 +17,25 @@ use crate::sender::path_model::{ASSUMED_RTT, PathModel};
 /// Improving TCP Performance by Speeding Up Slow-Start", SIGCOMM 2024).
 const GAIN: f64 = 4.0;
 
+/// The same on long paths, where a train is as large and still longer than [`LONG_DURATION`].
+const MOST_GAIN: f64 = 8.0;
+
 /// The same behind a train that was stretched: what slow start grows by.
 const GAIN_AT_LIMIT: f64 = 2.0;
 
-/// A train lasts for this part of RTTmin, so that it is half of a round trip's data, and behind one that was stretched for
-/// half as long.
-const PART: u32 = 8;
+/// A train is this part of a round trip's data, and behind one that was stretched an eighth.
+const PART: u32 = 2;
+const PART_AT_LIMIT: u32 = 8;
 
 /// It lasts no shorter, though a quarter of RTTmin at most: a medium that aggregates hands over at once what leaves in less
 /// (the longest transmission on Wi-Fi takes 5.5 ms).
 const LEAST_DURATION: Duration = Duration::from_millis(4);
+
+/// As long as two of them.
+const LONG_DURATION: Duration = Duration::from_millis(11);
+
+/// A pause that is longer than this part of RTTmin ends a train: no other is as slow.
+const PAUSE_PART: u32 = 8;
 
 /// A quarter of a shorter path is little more than the grain of timers, RFC 9002's kGranularity.
 const SHORTEST_PATH: Duration = Duration::from_millis(8);
@@ -61,12 +70,15 @@ pub struct Newest {
 /// A train that leaves, or is on its way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Train {
+    /// How much faster it leaves than what is proven.
+    gain: f64,
     /// Bytes that belong to it, and that have left.
     volume: u64,
     sent: u64,
-    /// Its first packet, and when that left.
+    /// Its first packet and its last, and when they left.
     first: Option<(u64, Instant)>,
     last: u64,
+    last_left: Option<Instant>,
     /// What had been delivered before any of it.
     delivered: u64,
     /// The first and the last of its packets that were the newest of an acknowledgement.
@@ -75,8 +87,8 @@ struct Train {
 }
 
 impl Train {
-    fn new(volume: u64) -> Self {
-        Self { volume, ..Self::default() }
+    fn new(gain: f64, volume: u64) -> Self {
+        Self { gain, volume, ..Self::default() }
     }
 
     fn has_left(&self) -> bool {
@@ -87,30 +99,39 @@ impl Train {
         self.first.is_some_and(|(first, _)| self.last >= first + LEAST_PACKETS)
     }
 
+    /// Whether a packet that leaves now is none of it: so long a pause is no pace.
+    fn is_interrupted(&self, now: Instant, path: &PathModel) -> bool {
+        let longest =
+            path.min_rtt.unwrap_or(ASSUMED_RTT) / PAUSE_PART + GRANULARITY + path.own_late;
+        self.last_left.is_some_and(|left| now.saturating_duration_since(left) > longest)
+    }
+
     fn on_sent(&mut self, now: Instant, packet_number: u64, bytes: u64) {
         self.first.get_or_insert((packet_number, now));
         self.last = packet_number;
+        self.last_left = Some(now);
         self.sent += bytes;
     }
 
-    /// Takes in an acknowledgement. True if all of the train has been acknowledged or lost.
+    /// Takes in an acknowledgement. True if all that has left of the train has been acknowledged or lost.
     fn on_acked(&mut self, newest: Newest) -> bool {
         let pn = newest.packet_number;
-        if self.first.is_none_or(|(first, _)| pn < first) {
+        let Some((first, _)) = self.first.filter(|&(first, _)| pn >= first) else {
             self.delivered = newest.delivered;
             return false;
-        }
+        };
         if pn + LEAST_PACKETS <= self.last && self.head.is_none() {
             self.head = Some(newest);
-        } else if pn <= self.last {
+        } else if pn <= self.last || self.tail.is_none_or(|tail| !are_apart(first, tail)) {
+            // What left behind the train makes it slower, not faster.
             self.tail = Some(newest);
         }
-        self.has_left() && pn >= self.last
+        pn >= self.last
     }
 
-    /// The rate at which it has arrived, if it shows one; what was lost of one that left at `most` has shown nothing. Where
-    /// one acknowledgement was for all of it, that is held against what a packet takes that does not queue.
-    fn arrival_rate(&self, most: Bandwidth, path: &PathModel) -> Option<Bandwidth> {
+    /// What it has shown, if that is anything; what was lost of one that left at `most` has shown nothing. Where one
+    /// acknowledgement was for all of it, that is held against what a packet takes that does not queue.
+    fn shown(&self, most: Bandwidth, path: &PathModel) -> Option<Shown> {
         let (first, began) = self.first?;
         let arrived = began + path.min_rtt?;
         let unqueued = Newest {
@@ -121,31 +142,48 @@ impl Train {
             delivered: self.delivered,
         };
         let (head, tail) = match (self.head, self.tail) {
-            (Some(head), Some(tail)) => (head, tail),
+            (Some(head), Some(tail)) if are_apart(head.packet_number, tail) => (head, tail),
             (head, tail) => (unqueued, tail.or(head)?),
         };
-        let packets = tail.packet_number.checked_sub(head.packet_number)?;
-        if packets < LEAST_PACKETS {
+        if !are_apart(head.packet_number, tail) {
             return None;
         }
-        let sent = packets * path.mss;
+        let packets = tail.packet_number - head.packet_number;
+        // Not all are as large as they may be.
+        let sent = (self.sent * packets / (self.last - first + 1)).max(1);
         let bytes = tail.delivered.saturating_sub(head.delivered).min(sent);
         let left_in = tail.left.saturating_duration_since(head.left);
         // What timers and a late process add stretches no train.
         let noise = GRANULARITY + path.own_late;
+        let over = |bytes, span| Bandwidth::from_delta(bytes, span).unwrap_or(AT_ONCE);
         let rate = |arrived_in: Duration| {
-            let span = if arrived_in > left_in + noise { arrived_in } else { left_in };
-            Bandwidth::from_delta(bytes, span).unwrap_or(AT_ONCE)
+            over(bytes, if arrived_in > left_in + noise { arrived_in } else { left_in })
         };
         let recorded = tail.acked.saturating_duration_since(head.left + path.min_rtt?);
         let claimed = tail.arrived.saturating_duration_since(head.arrived);
-        let most = most.scaled(bytes as f64 / sent as f64);
-        Some(rate(claimed).min(rate(recorded).scaled(MOST_ABOVE_RECORD)).min(most))
+        let arrival = rate(claimed).min(rate(recorded).scaled(MOST_ABOVE_RECORD));
+        let most_arrived = most.scaled(bytes as f64 / sent as f64);
+        Some(Shown { left: over(sent, left_in).min(most), arrived: arrival.min(most_arrived) })
     }
+}
+
+/// Whether enough packets lie between the one of this number and `tail`.
+fn are_apart(head: u64, tail: Newest) -> bool {
+    tail.packet_number >= head + LEAST_PACKETS
+}
+
+/// What a train has shown.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    /// The rate at which it left.
+    left: Bandwidth,
+    /// The rate at which it arrived.
+    arrived: Bandwidth,
 }
 
 /// What the trains do.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each path")]
 enum State {
     /// The first begins with the next packet.
     #[default]
@@ -167,20 +205,23 @@ pub struct StartupTrains {
     has_limit: bool,
     /// Trains in a row without growth.
     stalls: u32,
+    /// Pauses that the application may still make, and whether it makes one.
+    pauses: u32,
+    pauses_now: bool,
 }
 
 impl StartupTrains {
-    /// Trains of packets that leave with the codepoint of `ecn`. Towards an L4S queue, which holds a millisecond, each is as
-    /// one behind a train that was stretched.
-    pub fn new(ecn: Ecn) -> Self {
-        Self { has_limit: ecn == Ecn::L4s, ..Self::default() }
+    /// Trains of packets that leave with the codepoint of `ecn`, which outlast so many pauses of the application. Towards
+    /// an L4S queue, which holds a millisecond, each is as one behind a train that was stretched.
+    pub fn new(ecn: Ecn, pauses: u32) -> Self {
+        Self { has_limit: ecn == Ecn::L4s, pauses, ..Self::default() }
     }
 
     /// How fast to send, where `bandwidth` is known; `None` while Startup does without trains.
     pub fn pacing_rate(&self, bandwidth: Bandwidth) -> Option<Bandwidth> {
         let State::Active(train) = &self.state else { return None };
         let proven = self.proven.max(bandwidth);
-        Some(if train.has_left() { proven } else { proven.scaled(self.gain()) })
+        Some(if train.has_left() { proven } else { proven.scaled(train.gain) })
     }
 
     /// What may be in flight: what the proven rate delivers until that is acknowledged, and a train.
@@ -216,10 +257,18 @@ impl StartupTrains {
             // The initial window leaves at once, and is the first.
             let rate = Bandwidth::from_delta(path.initial_window, round_trip);
             self.proven = rate.unwrap_or_default();
-            self.state = State::Active(Train::new(path.initial_window));
+            self.state = State::Active(Train::new(self.gain(round_trip), path.initial_window));
         }
+        self.pauses_now = false;
         match &mut self.state {
             State::Active(train) if !train.has_left() => {
+                if train.is_interrupted(now, path) {
+                    if train.has_packets() {
+                        train.volume = train.sent;
+                        return true;
+                    }
+                    *train = Train::new(train.gain, train.volume);
+                }
                 let begins = train.first.is_none();
                 train.on_sent(now, sent.0, sent.1);
                 begins || train.has_left()
@@ -228,15 +277,19 @@ impl StartupTrains {
         }
     }
 
-    /// The application has nothing more to send. What is said before the data comes is no train; an application that
-    /// makes pauses may stay in Startup for long, and what was proven long ago says little of the path.
+    /// The application has nothing more to send. A few packets that are said before the data comes are no train.
     pub fn on_run_dry(&mut self) {
-        if let State::Active(train) = &self.state {
-            if self.has_proof || train.has_packets() {
-                self.end();
-            } else {
-                self.state = State::Ready;
-            }
+        let State::Active(train) = &self.state else { return };
+        if std::mem::replace(&mut self.pauses_now, true) {
+            return;
+        }
+        if !self.has_proof && !train.has_packets() {
+            self.state = State::Ready;
+            return;
+        }
+        match self.pauses.checked_sub(1) {
+            Some(left) => self.pauses = left,
+            None => self.end(),
         }
     }
 
@@ -246,26 +299,40 @@ impl StartupTrains {
         if !train.on_acked(newest) {
             return;
         }
+        if !train.has_left() && !train.has_packets() {
+            *train = Train::new(train.gain, train.volume);
+            return;
+        }
         let train = *train;
-        let most = self.proven.scaled(self.gain());
-        let Some(shown) = train.arrival_rate(most, path) else { return self.end() };
-        self.stalls = if shown < self.proven.scaled(GROWTH) { self.stalls + 1 } else { 0 };
-        self.has_limit |= shown.scaled(GROWTH) < most;
+        let most = self.proven.scaled(train.gain);
+        let growth = self.proven.scaled(GROWTH);
+        let Some(shown) = train.shown(most, path).filter(|shown| shown.left >= growth) else {
+            return self.end();
+        };
+        self.stalls = if shown.arrived < growth { self.stalls + 1 } else { 0 };
+        self.has_limit |= shown.arrived.scaled(GROWTH) < shown.left;
         self.has_proof = true;
-        self.proven = self.proven.max(shown);
+        self.proven = self.proven.max(shown.arrived);
         self.begin(path);
     }
 
-    fn gain(&self) -> f64 {
-        if self.has_limit { GAIN_AT_LIMIT } else { GAIN }
+    fn gain(&self, round_trip: Duration) -> f64 {
+        if self.has_limit {
+            GAIN_AT_LIMIT
+        } else {
+            (round_trip.as_secs_f64() / LONG_DURATION.as_secs_f64() / f64::from(PART))
+                .clamp(GAIN, MOST_GAIN)
+        }
     }
 
     fn begin(&mut self, path: &PathModel) {
         let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
-        let part = if self.has_limit { round_trip / PART / 2 } else { round_trip / PART };
-        let duration = part.max(LEAST_DURATION.min(round_trip / 4));
-        let volume = self.proven.scaled(self.gain()).bytes_in(duration);
-        self.state = State::Active(Train::new(volume));
+        let gain = self.gain(round_trip);
+        let part = if self.has_limit { PART_AT_LIMIT } else { PART };
+        let least = LEAST_DURATION.min(round_trip / 4);
+        let duration = (round_trip / part).div_f64(gain).max(least);
+        let volume = self.proven.scaled(gain).bytes_in(duration);
+        self.state = State::Active(Train::new(gain, volume));
     }
 }
 
@@ -443,19 +510,54 @@ mod tests {
         assert_eq!(trains.proven, rate(4 * INITIAL), "TACK-6.2-11");
     }
 
-    #[test]
-    fn an_application_that_pauses_sends_no_more_trains() {
-        let mut trains = StartupTrains::default();
-        let now = crate::test_clock();
-        trains.on_sent(now, (0, 100), &PATH);
-        trains.on_run_dry();
-        assert!(matches!(trains.state, State::Ready), "a question is no train");
-        for pn in 1..10 {
+    /// What the application sends between two pauses.
+    fn burst(trains: &mut StartupTrains, now: Instant, packets: std::ops::Range<u64>) {
+        for pn in packets {
             trains.on_sent(now, (pn, PATH.mss), &PATH);
         }
         trains.on_run_dry();
-        trains.on_sent(now, (10, PATH.mss), &PATH);
-        assert_eq!(trains.pacing_rate(rate(1_000_000)), None);
+        trains.on_run_dry();
+    }
+
+    #[test]
+    fn an_application_that_pauses_again_and_again_sends_no_more_trains() {
+        let mut trains = StartupTrains::new(Ecn::Off, 2);
+        let now = crate::test_clock();
+        trains.on_sent(now, (0, 100), &PATH);
+        trains.on_run_dry();
+        assert!(matches!(trains.state, State::Ready), "a few packets are no train");
+        burst(&mut trains, now, 1..10);
+        burst(&mut trains, now, 10..20);
+        trains.on_sent(now, (20, PATH.mss), &PATH);
+        assert!(trains.pacing_rate(Bandwidth::ZERO).is_some(), "two pauses");
+        trains.on_run_dry();
+        trains.on_sent(now, (21, PATH.mss), &PATH);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+    }
+
+    #[test]
+    fn a_question_of_many_packets_is_a_train_behind_which_the_data_follows_faster() {
+        let mut trains = StartupTrains::new(Ecn::Off, 2);
+        let now = crate::test_clock();
+        burst(&mut trains, now, 0..9);
+        let acked = now + 40 * MS;
+        let newest = Newest {
+            packet_number: 8,
+            left: now,
+            arrived: acked,
+            acked,
+            delivered: 9 * PATH.mss,
+        };
+        trains.on_acked(newest, &PATH);
+        assert_eq!(trains.proven, rate(4 * INITIAL), "all at once");
+        let pace = trains.pacing_rate(Bandwidth::ZERO);
+        assert_eq!(pace, Some(rate(16 * INITIAL)), "a train may begin");
+        for pn in 9..12 {
+            trains.on_sent(acked, (pn, PATH.mss), &PATH);
+        }
+        trains.on_run_dry();
+        trains.on_sent(acked, (12, PATH.mss), &PATH);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), pace, "it begins again");
     }
 
     #[test]
@@ -467,24 +569,76 @@ mod tests {
         assert_eq!(trains.inflight_cap(Bandwidth::ZERO, &path), None);
     }
 
+    /// What the trains come to behind packets of this size that left at once and then acknowledgements up to `acked`.
+    fn acknowledged(size: u64, acked: &[u64]) -> StartupTrains {
+        let mut trains = StartupTrains::default();
+        let now = crate::test_clock();
+        for pn in 0..10 {
+            trains.on_sent(now, (pn, size), &PATH);
+        }
+        let at = now + 40 * MS;
+        for &packet_number in acked {
+            let delivered = (packet_number + 1) * size;
+            let newest = Newest { packet_number, left: now, arrived: at, acked: at, delivered };
+            trains.on_acked(newest, &PATH);
+        }
+        trains
+    }
+
     #[test]
-    fn a_train_of_which_too_few_packets_were_acknowledged_shows_nothing() {
+    fn a_train_of_few_packets_shows_nothing() {
+        let trains = acknowledged(2 * PATH.mss, &[3, 5]);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+    }
+
+    #[test]
+    fn a_train_that_is_acknowledged_with_what_follows_it_is_as_fast_as_both() {
+        assert_eq!(acknowledged(PATH.mss, &[3, 12]).proven, rate(4 * INITIAL));
+        // Half a round trip behind it.
         let mut trains = StartupTrains::default();
         let now = crate::test_clock();
         for pn in 0..10 {
             trains.on_sent(now, (pn, PATH.mss), &PATH);
         }
-        let acked = now + 41 * MS;
-        let newest = |packet_number| Newest {
+        let left = now + 20 * MS;
+        let acked = left + 40 * MS;
+        let newest = |packet_number, left, acked| Newest {
             packet_number,
-            left: now,
+            left,
             arrived: acked,
             acked,
-            delivered: packet_number * PATH.mss,
+            delivered: (packet_number + 1) * PATH.mss,
         };
-        trains.on_acked(newest(3), &PATH);
-        assert!(trains.pacing_rate(Bandwidth::ZERO).is_some());
-        trains.on_acked(newest(12), &PATH);
-        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+        trains.on_acked(newest(3, now, now + 40 * MS), &PATH);
+        trains.on_acked(newest(19, left, acked), &PATH);
+        let both = 20 * PATH.mss * 50;
+        assert_eq!(
+            trains.proven.bytes_per_second(),
+            both * 19 / 20,
+            "it has not arrived at once"
+        );
+        assert!(!trains.has_limit, "nor has it left at once");
+    }
+
+    #[test]
+    fn packets_that_are_smaller_than_they_may_be_are_not_lost() {
+        let mut trains = acknowledged(PATH.mss, &[9]);
+        let before = trains.proven;
+        let (mut now, mut sent) = (crate::test_clock() + 40 * MS, Vec::new());
+        let pace = trains.pacing_rate(Bandwidth::ZERO).unwrap();
+        let size = PATH.mss * 3 / 4;
+        while trains.pacing_rate(Bandwidth::ZERO) == Some(pace) {
+            sent.push(now);
+            trains.on_sent(now, (9 + sent.len() as u64, size), &PATH);
+            now += pace.time_for(size);
+        }
+        for (packet_number, &left) in (10..).zip(&sent) {
+            let at = left + 40 * MS;
+            let delivered = 10 * PATH.mss + (packet_number - 9) * size;
+            let newest = Newest { packet_number, left, arrived: at, acked: at, delivered };
+            trains.on_acked(newest, &PATH);
+        }
+        assert!(trains.proven > before.scaled(0.99 * GAIN), "{:?}", trains.proven);
+        assert!(!trains.has_limit);
     }
 }
