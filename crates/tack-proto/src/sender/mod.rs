@@ -203,6 +203,7 @@ impl Sender {
                     min_rtt: rtt,
                     smoothed_rtt: rtt,
                     ack_interval: Duration::ZERO,
+                    usual_ack_interval: Duration::ZERO,
                     ack_late: Duration::ZERO,
                     own_late: Duration::ZERO,
                     ack_path: Duration::ZERO,
@@ -816,7 +817,8 @@ impl Sender {
     fn path_model(&self) -> PathModel {
         let frequency = &self.config.frequency;
         let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
-        let ack_interval = self.spaced_interval().unwrap_or_else(|| self.usual_interval());
+        let usual_ack_interval = self.usual_interval();
+        let ack_interval = self.spaced_interval().unwrap_or(usual_ack_interval);
         let min_rtt = self.path.min_rtt.get();
         let deviations = self.config.bbr.deviations;
         let is_short = deviations.has(Deviation::ShortPaths)
@@ -832,6 +834,7 @@ impl Sender {
             jitter_both_ways: deviations
                 .allow(Deviation::Jitter, self.path.rtt_jitter.both_ways()),
             ack_interval,
+            usual_ack_interval,
             ack_late: deviations.allow(Deviation::LateTacks, ack_late),
             own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),
             mss: self.config.mss,

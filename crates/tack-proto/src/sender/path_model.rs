@@ -28,6 +28,9 @@ pub struct PathModel {
     pub smoothed_rtt: Option<Duration>,
     /// alpha, the interval between TACKs.
     pub ack_interval: Duration,
+    /// Alpha without what it is longer for where acknowledgements seem to queue (TACK-5.1-9): more may not be in flight
+    /// for it, because a receiver can claim such a queue.
+    pub usual_ack_interval: Duration,
     /// How much later than that they may come, where some get lost or an end is busy.
     pub ack_late: Duration,
     /// How late this end sends, because its machine has other work (TACK-6.2-11).

@@ -52,7 +52,7 @@ impl Bbr {
     fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return path.initial_window };
-        let held = self.bandwidth().bytes_in(path.ack_interval);
+        let held = self.bandwidth().bytes_in(path.usual_ack_interval);
         let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
             State::Startup => {

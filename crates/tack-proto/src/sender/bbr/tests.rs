@@ -14,6 +14,7 @@ pub(in crate::sender) const PATH: PathModel = PathModel {
     ack_late: Duration::ZERO,
     own_late: Duration::ZERO,
     ack_interval: Duration::from_millis(10),
+    usual_ack_interval: Duration::from_millis(10),
     mss: 1250,
     initial_window: 12_500,
 };
