@@ -170,6 +170,7 @@ deb dir="target/deb":
 static arch="x86_64":
     cargo zigbuild --profile static --target {{ arch }}-unknown-linux-musl -p tack-cli --bin tack
     @ls -l target/{{ arch }}-unknown-linux-musl/static/tack
+    @test "$(stat -c %s target/{{ arch }}-unknown-linux-musl/static/tack)" -lt 8000000 || { echo 'static: tack has 8 MB or more' >&2; exit 1; }
 
 # All tests.
 test:

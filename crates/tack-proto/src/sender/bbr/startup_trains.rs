@@ -31,7 +31,7 @@ const PART_AT_LIMIT: u32 = 8;
 /// (the longest transmission on Wi-Fi takes 5.5 ms).
 const LEAST_DURATION: Duration = Duration::from_millis(4);
 
-/// As long as two of them.
+/// Two of the longest transmissions on Wi-Fi.
 const LONG_DURATION: Duration = Duration::from_millis(11);
 
 /// A pause that is longer than this part of RTTmin ends a train: no other is as slow.
@@ -432,6 +432,19 @@ mod tests {
         assert!(!line.trains.show_no_more());
         line.train();
         assert!(line.trains.show_no_more(), "two trains without growth");
+    }
+
+    #[test]
+    fn trains_of_a_long_path_are_as_large_and_faster() {
+        for (min_rtt, gain) in [(80 * MS, 4.0), (110 * MS, 5.0), (600 * MS, 8.0)] {
+            let path = PathModel { min_rtt: Some(min_rtt), ..PATH };
+            let mut trains = StartupTrains { proven: rate(1_000_000), ..Default::default() };
+            trains.begin(&path);
+            let State::Active(train) = trains.state else { panic!("no train") };
+            assert!((train.gain - gain).abs() < 1e-6, "{min_rtt:?}: {}", train.gain);
+            let half = rate(1_000_000).bytes_in(min_rtt / 2);
+            assert!(train.volume.abs_diff(half) < 10, "{min_rtt:?}: {}", train.volume);
+        }
     }
 
     #[test]
