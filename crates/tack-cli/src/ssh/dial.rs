@@ -55,7 +55,7 @@ impl Dial {
     /// than a name. `timeout` is in seconds, and for a host for which the configuration has none.
     pub fn proxy_command(&self, tack: &Path, timeout: Option<u32>) -> Option<String> {
         let tack = tack.to_str()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@,:=".contains(c);
         if !tack.chars().all(is_plain) {
             return None;
         }
