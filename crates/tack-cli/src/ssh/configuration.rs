@@ -89,7 +89,7 @@ fn told_by(lookup: Child) -> Option<Configuration> {
 mod tests {
     use super::*;
 
-    /// What OpenSSH says where nobody has configured anything.
+    /// What OpenSSH prints without a configuration.
     const PLAIN: &str = "\
 host there
 hostname 192.0.2.1

@@ -144,7 +144,7 @@ fn shares(seed: u64, hidden: f64) -> (f64, f64) {
     network.run_for(Duration::from_secs(3));
     let read = |network: &Network, connection| network.end(connection, Side::Client).read;
     let before = [liar, rival].map(|connection| read(&network, connection));
-    // In the first seconds who has begun first has more.
+    // In the first seconds the flow that has begun first has more.
     let span = Duration::from_secs(12);
     network.run_for(span);
     let mbps = |connection, before| {

@@ -99,7 +99,7 @@ impl Train {
         self.first.is_some_and(|(first, _)| self.last >= first + LEAST_PACKETS)
     }
 
-    /// Whether a packet that leaves now is none of it: so long a pause is no pace.
+    /// Whether a packet that leaves now does not belong to it: the pause before it is too long.
     fn is_interrupted(&self, now: Instant, path: &PathModel) -> bool {
         let longest =
             path.min_rtt.unwrap_or(ASSUMED_RTT) / PAUSE_PART + GRANULARITY + path.own_late;
@@ -607,30 +607,48 @@ mod tests {
     #[test]
     fn a_train_that_is_acknowledged_with_what_follows_it_is_as_fast_as_both() {
         assert_eq!(acknowledged(PATH.mss, &[3, 12]).proven, rate(4 * INITIAL));
-        // Half a round trip behind it.
+        // A round trip behind it: it has not arrived at once, nor has it left at once.
+        let trains = acknowledged_with_later(40 * MS);
+        assert_eq!(trains.proven.bytes_per_second(), 20 * PATH.mss * 25 * 19 / 20);
+        assert!(!trains.has_limit, "it was not stretched");
+        // So late that they say nothing of a higher rate.
+        let trains = acknowledged_with_later(80 * MS);
+        assert_eq!(trains.pacing_rate(Bandwidth::ZERO), None);
+    }
+
+    /// A train of ten packets at once, whose end is acknowledged with the tenth of those that leave so long after it.
+    fn acknowledged_with_later(behind: Duration) -> StartupTrains {
         let mut trains = StartupTrains::default();
         let now = crate::test_clock();
         for pn in 0..10 {
             trains.on_sent(now, (pn, PATH.mss), &PATH);
         }
-        let left = now + 20 * MS;
-        let acked = left + 40 * MS;
-        let newest = |packet_number, left, acked| Newest {
-            packet_number,
-            left,
-            arrived: acked,
-            acked,
-            delivered: (packet_number + 1) * PATH.mss,
-        };
-        trains.on_acked(newest(3, now, now + 40 * MS), &PATH);
-        trains.on_acked(newest(19, left, acked), &PATH);
-        let both = 20 * PATH.mss * 50;
-        assert_eq!(
-            trains.proven.bytes_per_second(),
-            both * 19 / 20,
-            "it has not arrived at once"
-        );
-        assert!(!trains.has_limit, "nor has it left at once");
+        for (packet_number, left) in [(3, now), (19, now + behind)] {
+            let acked = left + 40 * MS;
+            let delivered = (packet_number + 1) * PATH.mss;
+            let newest = Newest { packet_number, left, arrived: acked, acked, delivered };
+            trains.on_acked(newest, &PATH);
+        }
+        trains
+    }
+
+    #[test]
+    fn a_packet_behind_a_pause_does_not_belong_to_the_train() {
+        let now = crate::test_clock();
+        for (before, is_train) in [(9, true), (8, false)] {
+            let mut trains = StartupTrains::default();
+            for pn in 0..before {
+                trains.on_sent(now, (pn, PATH.mss), &PATH);
+            }
+            trains.on_sent(now + 7 * MS, (before, PATH.mss), &PATH);
+            let State::Active(train) = trains.state else { panic!("no train") };
+            let first = if is_train { 0 } else { before };
+            assert_eq!(
+                (train.first.unwrap().0, train.has_left()),
+                (first, is_train),
+                "{before}"
+            );
+        }
     }
 
     #[test]

@@ -300,3 +300,11 @@ fn persistent_congestion_leaves_two_packets_and_the_rate() {
     round(&mut bbr, &mut now, &mut delivered, 6_250_000, 240_000);
     assert_eq!(bbr.inflight_cap(&PATH), cap);
 }
+
+// TACK-5.1-9
+#[test]
+fn a_longer_wait_for_acknowledgements_that_seem_to_queue_lets_no_more_be_in_flight() {
+    let (bbr, ..) = cruising();
+    let spaced = PathModel { ack_interval: 2 * PATH.ack_interval, ..PATH };
+    assert_eq!(bbr.inflight_cap(&spaced), bbr.inflight_cap(&PATH));
+}
