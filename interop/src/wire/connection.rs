@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use tack_packet::{LongPacket, LongPacketType, Packet, packets};
-use tack_proto::frame::{Frame, Frames, Located};
+use tack_proto::frame::{Frame, Frames, Located, Stream};
 use tack_tap::{Direction, KeyLog, OpenedPacket, RangeSet, Tap, TapCounters};
 
 use super::announced::Announced;
@@ -30,10 +30,34 @@ pub struct Connection {
     seen: Seen,
     began: Duration,
     reached_server: Option<Duration>,
-    /// What of each stream of the server's has reached the client.
-    at_client: HashMap<u64, RangeSet>,
+    arrived: Arrived,
     /// Datagrams of the client's with a PATH_RESPONSE that have not reached the server yet.
     responses: Vec<Vec<u8>>,
+}
+
+/// The stream data that has reached the end that it was sent to.
+#[derive(Default)]
+struct Arrived {
+    at_client: HashMap<u64, RangeSet>,
+    at_server: HashMap<u64, RangeSet>,
+}
+
+impl Arrived {
+    fn insert(&mut self, direction: Direction, frame: &Stream) {
+        let streams = match direction {
+            Direction::ToClient => &mut self.at_client,
+            Direction::ToServer => &mut self.at_server,
+        };
+        streams.entry(frame.stream_id).or_default().insert(frame.data());
+    }
+
+    fn bytes(&self, direction: Direction) -> u64 {
+        let streams = match direction {
+            Direction::ToClient => &self.at_client,
+            Direction::ToServer => &self.at_server,
+        };
+        streams.values().map(RangeSet::len).sum()
+    }
 }
 
 /// A connection id that one end gave to the other.
@@ -71,7 +95,7 @@ impl Connection {
             seen: Seen { began_seconds: began.as_secs_f64(), ..Seen::default() },
             began,
             reached_server: None,
-            at_client: HashMap::new(),
+            arrived: Arrived::default(),
             responses: Vec::new(),
         }
     }
@@ -147,10 +171,13 @@ impl Connection {
     /// What was seen.
     pub fn into_summary(self) -> Summary {
         let (of_server, of_client) = self.conversation.into_signals();
-        let sent = new_stream_bytes(self.tap.counters(Direction::ToClient));
-        let arrived: u64 = self.at_client.values().map(RangeSet::len).sum();
+        let missing = |direction| {
+            let sent = new_stream_bytes(self.tap.counters(direction));
+            sent.saturating_sub(self.arrived.bytes(direction))
+        };
         let seen = Seen {
-            missing_at_client: sent.saturating_sub(arrived),
+            missing_at_client: missing(Direction::ToClient),
+            missing_at_server: missing(Direction::ToServer),
             to_server: *self.tap.counters(Direction::ToServer),
             to_client: *self.tap.counters(Direction::ToClient),
             client: self.handshake.client().map(Announced::from),
@@ -212,14 +239,14 @@ impl Connection {
 
     /// Opens the 1-RTT packet of a datagram. Returns the ids in its NEW_CONNECTION_ID frames.
     fn open(&mut self, passage: &Passage) -> Vec<Vec<u8>> {
-        let Self { tap, seen, at_client, conversation, .. } = self;
+        let Self { tap, seen, arrived, conversation, .. } = self;
         let mut ids = Vec::new();
         tap.open(passage.direction, &passage.bytes, |packet| {
             for located in Frames::new(packet.payload).map_while(Result::ok) {
                 if let Frame::NewConnectionId { cid, .. } = located.frame {
                     ids.push(cid.to_vec());
                 }
-                note_frame(seen, at_client, passage, packet, &located);
+                note_frame(seen, arrived, passage, packet, &located);
             }
             let fate = (passage.arrived, passage.ecn);
             conversation.packet(passage.at, passage.direction, fate, packet);
@@ -284,17 +311,19 @@ impl Connection {
 
 fn note_frame(
     seen: &mut Seen,
-    at_client: &mut HashMap<u64, RangeSet>,
+    arrived: &mut Arrived,
     passage: &Passage,
     packet: OpenedPacket<'_>,
     located: &Located<'_>,
 ) {
     let direction = passage.direction;
     match (&located.frame, direction) {
-        (Frame::Stream(stream), Direction::ToClient) => {
-            seen.data_of_server = seen.data_of_server.max(Some(packet.number));
+        (Frame::Stream(stream), _) => {
+            if direction == Direction::ToClient {
+                seen.data_of_server = seen.data_of_server.max(Some(packet.number));
+            }
             if passage.arrived {
-                at_client.entry(stream.stream_id).or_default().insert(stream.data());
+                arrived.insert(direction, stream);
             }
         }
         (Frame::Ack(ack), Direction::ToServer) if passage.arrived => {

@@ -76,6 +76,9 @@ pub struct Seen {
     /// Stream data that the server sent and that arrived in none of its packets, bytes.
     #[serde(skip)]
     pub missing_at_client: u64,
+    /// Stream data that the client sent and that arrived in none of its packets, bytes.
+    #[serde(skip)]
+    pub missing_at_server: u64,
 }
 
 /// A packet with stream data.
