@@ -632,6 +632,7 @@ impl Bbr {
             self.long_term.on_too_high(bound, app_limited);
             self.is_judging = false;
             self.was_too_high = true;
+            self.cycle.on_too_high();
             if self.has(Deviation::Share) && !self.bandwidth_drop.explains_losses() {
                 self.share.on_too_high(self.bandwidth());
             }

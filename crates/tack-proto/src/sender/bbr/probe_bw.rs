@@ -14,6 +14,12 @@ use crate::bandwidth::Bandwidth;
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
+/// TACK-6.2-17: where a probe lost too much and others queue nothing, the next ones go no higher. They find the end of the
+/// buffer again, and what a probe sends beyond it until that shows is lost.
+const GENTLE_UP: f64 = 1.05;
+/// So many of them: at one in 2 to 3 s (TACK-6.2-6) the buffer is tried in full about twice a minute.
+const GENTLE_ONES: u32 = 16;
+
 /// TACK-6.2-13: a probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
@@ -78,6 +84,8 @@ pub(super) struct Cycle {
     is_long: bool,
     /// Probes of the usual length until the next such one.
     short_ones: u32,
+    /// Probes to come that go no higher than [`GENTLE_UP`].
+    gentle_ones: u32,
     /// When probing, draining or filling ends.
     ends: Instant,
     /// Draining lasts until then, and what it loses counts from then on.
@@ -99,6 +107,7 @@ impl Cycle {
             up_began: now,
             is_long: false,
             short_ones: 0,
+            gentle_ones: 0,
             ends: now,
             looks: None,
         }
@@ -121,6 +130,11 @@ impl Cycle {
     /// The last probe has found more: the next one goes higher.
     pub fn accelerate(&mut self) {
         self.up = (self.up * PROBE_UP).min(MOST_UP);
+    }
+
+    /// A probe has lost too much.
+    pub fn on_too_high(&mut self) {
+        self.gentle_ones = GENTLE_ONES;
     }
 
     /// A phase begins, with that estimate. `sample` is what a rate sample spans, where the path jitters so much that
@@ -161,9 +175,15 @@ impl Cycle {
         self.before = bandwidth;
         self.up_began = now;
         let units = probe_unit * self.config.probe_up_units;
+        let jitters = sample.is_some();
         let sample = sample.filter(|_| self.is_accelerated() || self.short_ones == 0);
         self.is_long = sample.is_some();
         self.short_ones = self.short_ones.saturating_sub(1);
+        // One that repeats a gentle one (TACK-6.5-4) is as gentle, although what that has sent may queue.
+        if self.is_gentle() {
+            self.up = GENTLE_UP;
+        }
+        self.gentle_ones = self.gentle_ones.saturating_sub(1);
         let whole = sample.map_or(units, |sample| units.max(sample));
         if whole >= LONG {
             self.up = self.up.min(MOST_UP_FOR_LONG);
@@ -183,7 +203,18 @@ impl Cycle {
         } else {
             lasts.as_secs_f64() / whole.as_secs_f64()
         };
-        self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
+        // Samples differ by more than a gentle one adds where delay jitters.
+        let height = if jitters { 1.0 } else { (self.up - 1.0) / (PROBE_UP - 1.0) };
+        self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share * height.min(1.0);
+    }
+
+    /// Whether the probe now goes up to [`GENTLE_UP`].
+    fn is_gentle(&self) -> bool {
+        self.config.deviations.has(Deviation::GentleProbes)
+            && self.gentle_ones > 0
+            && !self.is_accelerated()
+            && !self.is_contested
+            && !self.is_long
     }
 
     /// Nothing is known of a probe before.
@@ -380,6 +411,60 @@ mod tests {
         assert!(cycle.has_found_more(Down, RATE.scaled(1.07)), "0.4 of 15 %");
         cycle.accelerate();
         assert_eq!(next_probe(&mut cycle, now), 300 * MS);
+    }
+
+    // TACK-6.2-17
+    #[test]
+    fn behind_a_probe_that_lost_too_much_sixteen_go_up_a_twentieth_and_look_for_a_fifth_of_the_growth()
+     {
+        let now = crate::test_clock();
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, now, 7);
+        let gain = |cycle: &mut Cycle| {
+            cycle.on_enter(now, Cruise, (UNITS.probe, None), RATE);
+            cycle.on_enter(now, Up, (UNITS.probe, None), RATE);
+            cycle.gain(Up)
+        };
+        assert_eq!(gain(&mut cycle), PROBE_UP);
+        cycle.on_too_high();
+        for _ in 0..16 {
+            assert_eq!(gain(&mut cycle), 1.05);
+        }
+        assert!(!cycle.has_found_more(Down, RATE.scaled(1.02)));
+        assert!(cycle.has_found_more(Down, RATE.scaled(1.04)), "a fifth of 15 %");
+        assert_eq!(gain(&mut cycle), PROBE_UP, "the seventeenth");
+        assert!(!cycle.has_found_more(Down, RATE.scaled(1.04)));
+    }
+
+    #[test]
+    fn a_probe_is_as_high_as_ever_behind_one_that_found_more_in_a_queue_of_others_and_where_it_is_long()
+     {
+        let now = crate::test_clock();
+        let gentle = || {
+            let mut cycle = Cycle::new(&BbrConfig::DEFAULT, now, 7);
+            cycle.on_too_high();
+            cycle
+        };
+        let mut contested = gentle();
+        contested.is_contested = true;
+        contested.on_enter(now, Up, (UNITS.probe, None), RATE);
+        assert_eq!(contested.gain(Up), PROBE_UP, "TACK-6.2-17");
+        let mut repeated = gentle();
+        repeated.on_enter(now, Up, (UNITS.probe, None), RATE);
+        repeated.is_contested = true;
+        repeated.on_enter(now, Up, (UNITS.probe, None), RATE);
+        assert_eq!(repeated.gain(Up), GENTLE_UP, "what queues is its own");
+        let mut jitters = gentle();
+        jitters.on_enter(now, Up, (UNITS.probe, Some(300 * MS)), RATE);
+        assert_eq!(jitters.gain(Up), PROBE_UP, "TACK-6.2-15");
+        jitters.on_enter(now, Cruise, (UNITS.probe, None), RATE);
+        jitters.on_enter(now, Up, (UNITS.probe, Some(300 * MS)), RATE);
+        assert_eq!(jitters.gain(Up), GENTLE_UP, "which is not to show anything");
+        assert!(!jitters.has_found_more(Down, RATE.scaled(1.1)));
+        let mut found_more = gentle();
+        found_more.on_enter(now, Up, (UNITS.probe, None), RATE);
+        found_more.accelerate();
+        found_more.on_enter(now, Up, (UNITS.probe, None), RATE);
+        assert!(found_more.gain(Up) > PROBE_UP, "TACK-6.2-13");
     }
 
     #[test]
