@@ -40,25 +40,28 @@ const FAIR: (f64, f64) = (35.0, 65.0);
 /// The other flow begins so much earlier.
 const BEFORE: Duration = Duration::from_secs(5);
 
+/// A path of [`PATHS`], the flow that begins later, and the one that is there.
+type Cell = ((Option<f64>, u64, f64), Contender, Contender);
+
+/// How long the flows last, and from when after [`BEFORE`] they count.
+#[derive(Clone, Copy)]
+struct Times {
+    duration: Duration,
+    warm_up: Duration,
+}
+
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(5, 1);
-    let duration = Duration::from_secs(context.pick(120, 45));
-    let warm_up = Duration::from_secs(context.pick(20, 10));
-    let cells: Vec<_> =
-        PATHS.iter().flat_map(|path| RIVALS.map(|rival| (*path, rival))).collect();
-    let runs = context.simulate(&cells, &seeds, |((rate, rtt, buffer), rival), seed| {
-        let path = PathSpec::with_rtt(Duration::from_millis(*rtt));
-        let tack = Flow { start: BEFORE, ..Contender::TACK.flow(path) };
-        let scenario = Scenario {
-            link: link(*rate, *buffer)?,
-            flows: vec![tack, rival.flow(path)],
-            duration,
-            warm_up,
-            bin: Duration::from_secs(1),
-            seed,
-        };
-        Ok((format!("{rate:?} Mbit/s, {rtt} ms, beside {}", rival.label), scenario))
-    })?;
+    let seeds = context.seeds(5, 3);
+    let times = Times {
+        duration: Duration::from_secs(context.pick(120, 45)),
+        warm_up: Duration::from_secs(context.pick(20, 10)),
+    };
+    let warm_up = times.warm_up;
+    let cells: Vec<Cell> = PATHS
+        .iter()
+        .flat_map(|path| RIVALS.map(|rival| (*path, Contender::TACK, rival)))
+        .collect();
+    let runs = simulate(context, &cells, &seeds, times)?;
 
     let mut table = Table::new("Share of the TACK flow: 50 % is equal")
         .text("link", "link")
@@ -70,16 +73,13 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("queue_p95_ms", "queue p95", "ms", 1)
         .number("lost_percent", "TACK's data lost", "%", 2);
     let mut checks = Vec::new();
-    for (((rate, rtt, buffer), rival), runs) in cells.iter().zip(&runs) {
+    for (((rate, rtt, buffer), _, rival), runs) in cells.iter().zip(&runs) {
         let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
             median(runs.iter().filter_map(value))
         };
         let goodputs = |run: &ScenarioReport| goodputs_from(run, BEFORE + warm_up);
         let share = over(&|run| Some(share_from(run, BEFORE + warm_up)));
-        let link = match rate {
-            Some(rate) => format!("{rate} Mbit/s, {buffer} BDP"),
-            None => "802.11n".to_owned(),
-        };
+        let link = name(*rate, *buffer);
         table.row([
             link.clone().into(),
             (*rtt).into(),
@@ -99,19 +99,85 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     }
     Ok(Findings {
         parameters: json!({
-            "duration_s": duration.as_secs_f64(),
+            "duration_s": times.duration.as_secs_f64(),
             "warm_up_s": warm_up.as_secs_f64(),
             "tack_starts_after_s": BEFORE.as_secs_f64(),
         }),
         seeds,
-        tables: vec![table],
+        tables: vec![table, in_its_place(context, times)?],
         plots: Vec::new(),
         checks,
         notes: vec![
             "The other flow is there first, and has filled the buffer when TACK's begins."
                 .to_owned(),
+            "Half cannot be had beside everyone: the second table shows what the others have of \
+             the same paths where they begin as late as TACK. quiche's CUBIC takes back what a \
+             loss of less than a fifth has cost it, and leaves little even to a flow of its own \
+             kind."
+                .to_owned(),
         ],
     })
+}
+
+/// What flows of the other kinds have in TACK's place.
+fn in_its_place(context: &Context, times: Times) -> Result<Table, Error> {
+    const OTHERS: [Contender; 3] =
+        [Contender::QUICHE_CUBIC, Contender::QUINN, Contender::QUICHE_BBR];
+    let seeds = context.seeds(3, 1);
+    let beside = |path: (Option<f64>, u64, f64), first: Contender| {
+        OTHERS.map(|late| (path, late, first))
+    };
+    let cells: Vec<Cell> = PATHS
+        .iter()
+        .flat_map(|path| OTHERS.map(|first| beside(*path, first)).concat())
+        .collect();
+    let runs = simulate(context, &cells, &seeds, times)?;
+    let mut table = Table::new("Share of others that begin as late")
+        .text("link", "link")
+        .number("rtt_ms", "RTT", "ms", 0)
+        .text("beside", "beside")
+        .number("quiche_cubic_percent", "quiche CUBIC", "%", 1)
+        .number("quinn_cubic_percent", "quinn CUBIC", "%", 1)
+        .number("quiche_bbr2_percent", "quiche BBR2", "%", 1);
+    for (cells, runs) in cells.chunks(OTHERS.len()).zip(runs.chunks(OTHERS.len())) {
+        let Some(((rate, rtt, buffer), _, first)) = cells.first() else { continue };
+        let share = |runs: &Vec<ScenarioReport>| {
+            median(runs.iter().map(|run| share_from(run, BEFORE + times.warm_up)))
+        };
+        let mut row = vec![name(*rate, *buffer).into(), (*rtt).into(), first.label.into()];
+        row.extend(runs.iter().map(|runs| share(runs).into()));
+        table.row(row);
+    }
+    Ok(table)
+}
+
+fn simulate(
+    context: &Context,
+    cells: &[Cell],
+    seeds: &[u64],
+    times: Times,
+) -> Result<Vec<Vec<ScenarioReport>>, Error> {
+    context.simulate(cells, seeds, |((rate, rtt, buffer), late, first), seed| {
+        let path = PathSpec::with_rtt(Duration::from_millis(*rtt));
+        let late_flow = Flow { start: BEFORE, ..late.flow(path) };
+        let scenario = Scenario {
+            link: link(*rate, *buffer)?,
+            flows: vec![late_flow, first.flow(path)],
+            duration: times.duration,
+            warm_up: times.warm_up,
+            bin: Duration::from_secs(1),
+            seed,
+        };
+        let path = format!("{rate:?} Mbit/s, {rtt} ms");
+        Ok((format!("{path}, {} beside {}", late.label, first.label), scenario))
+    })
+}
+
+fn name(rate: Option<f64>, buffer_bdp: f64) -> String {
+    match rate {
+        Some(rate) => format!("{rate} Mbit/s, {buffer_bdp} BDP"),
+        None => "802.11n".to_owned(),
+    }
 }
 
 fn link(rate: Option<f64>, buffer_bdp: f64) -> Result<LinkSpec, tack_link::SpecError> {
