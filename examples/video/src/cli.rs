@@ -37,7 +37,7 @@ enum Command {
     Play(PlayArgs),
     /// Runs sender, link and player in this process, with TACK and without
     Demo(DemoArgs),
-    /// Serves media as HLS over HTTP/3, for players that others wrote
+    /// Serves media as HLS over HTTP/3, for a page in a browser and for players that others wrote
     ServeHttp3(HttpArgs),
     /// Sends live media to a page in a browser, over WebTransport
     ServeWeb(WebArgs),
@@ -188,7 +188,7 @@ struct DemoArgs {
 
 #[derive(Debug, Args)]
 struct HttpArgs {
-    /// A directory of `video make`
+    /// A directory of `video make`, or a master playlist of HLS with fragmented MP4
     media: PathBuf,
     /// The address to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4443")]
@@ -198,6 +198,12 @@ struct HttpArgs {
     /// What acknowledges the media
     #[arg(long, value_enum, default_value_t = Profile::Default)]
     profile: Profile,
+    /// End when the first page has played all, or is gone
+    #[arg(long)]
+    once: bool,
+    /// Print what pages counted as JSON, at the end
+    #[arg(long, requires = "once")]
+    json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use media::{FORMS, Ladder};
 use tack_endpoint::{Endpoint, EndpointConfig, Event, Handle};
-use tack_example_video::http3::{HttpServer, config};
+use tack_example_video::http3::{HttpServer, Site, config};
 use tack_example_video::transport;
 use tacklib::Profile;
 use tacklib::h3::{self, Header, NameValue};
@@ -43,10 +43,10 @@ fn serve<R: Send>(
     let server = config(profile, None).unwrap();
     let endpoint = Endpoint::server(LOCAL, server, EndpointConfig::default()).unwrap();
     let address = endpoint.local_addr();
-    let server = HttpServer::new(endpoint, root).unwrap();
+    let server = HttpServer::new(endpoint, Site::new(root).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| server.run(&stop));
+        let serving = scope.spawn(|| server.run(false, &stop));
         let played = scope.spawn(|| player(address)).join();
         stop.store(true, Ordering::Relaxed);
         serving.join().unwrap().unwrap();
