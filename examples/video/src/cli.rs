@@ -113,7 +113,7 @@ struct SendArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
     /// Send so many seconds to each player at most; the length of media that are made now (default: 60)
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Begin anew at the end
     #[arg(long = "loop")]
@@ -126,8 +126,8 @@ struct SendArgs {
     /// What acknowledges the frames
     #[arg(long, value_enum, default_value_t = Profile::Video)]
     profile: Profile,
-    /// Print what was counted of each player as JSON
-    #[arg(long)]
+    /// Print what was counted of each player as JSON, at the end
+    #[arg(long, requires = "once")]
     json: bool,
 }
 
@@ -144,7 +144,7 @@ struct PlayArgs {
     #[arg(long)]
     reliable: bool,
     /// End after so many seconds
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// The authority that the sender's certificate has to be from, PEM; without it any is taken
     #[arg(long, value_name = "FILE")]
@@ -217,7 +217,7 @@ struct WebArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434")]
     listen: SocketAddr,
     /// Send so many seconds to each page at most; the length of media that are made now (default: 60)
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Begin anew at the end
     #[arg(long = "loop")]
@@ -227,8 +227,8 @@ struct WebArgs {
     /// End when the first page is gone
     #[arg(long)]
     once: bool,
-    /// Print what pages counted as JSON
-    #[arg(long)]
+    /// Print what pages counted as JSON, at the end
+    #[arg(long, requires = "once")]
     json: bool,
 }
 

@@ -192,7 +192,7 @@ fn a_session_gets_every_frame_on_a_stream_of_its_own_and_then_the_end() {
 
 #[test]
 fn streams_of_frames_that_are_too_late_are_reset_with_a_code_of_web_transport() {
-    let config = PageCertificate::new().unwrap().config(Profile::Video).unwrap();
+    let config = web::config(Profile::Video, &PageCertificate::new().unwrap()).unwrap();
     // The first code of the draft is that of the application's code 0.
     assert_eq!(config.tack().deadline_error, 0x52e4_a40f_a8db + 2);
 }

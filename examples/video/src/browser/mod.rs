@@ -86,14 +86,20 @@ pub fn reachable(local: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, local.port())
 }
 
-/// The command by which Chromium opens the page of a server of HTTP/3. A browser would ask by TCP first; with
-/// `key_hash` it takes a certificate of that key from anyone, which it does with a profile of its own only.
-pub fn chromium_command(server: SocketAddr, key_hash: Option<&str>) -> String {
-    let trust = key_hash.map(|hash| format!(" --ignore-certificate-errors-spki-list={hash}"));
+/// The command by which Chromium opens the page of a server of HTTP/3 whose certificate has a key of that hash.
+///
+/// Chromium would ask by TCP first, and it overlooks who has signed a certificate in a profile of its own only.
+pub fn chromium_command(server: SocketAddr, key_hash: &str) -> String {
+    // It forces no QUIC to an IPv6 address, only to a name.
+    let (origin, rule) = if server.is_ipv6() {
+        let rule = format!("--host-resolver-rules='MAP localhost [{}]' ", server.ip());
+        (format!("localhost:{}", server.port()), rule)
+    } else {
+        (server.to_string(), String::new())
+    };
     format!(
-        "chromium --user-data-dir=\"$(mktemp -d)\" --origin-to-force-quic-on={server}{} \
-         https://{server}/",
-        trust.unwrap_or_default()
+        "chromium --user-data-dir=\"$(mktemp -d)\" --origin-to-force-quic-on={origin} \
+         --ignore-certificate-errors-spki-list={key_hash} {rule}https://{origin}/"
     )
 }
 
@@ -114,5 +120,16 @@ mod tests {
         assert_eq!(of("0.0.0.0:4443"), "127.0.0.1:4443");
         assert_eq!(of("[::]:4443"), "[::1]:4443");
         assert_eq!(of("192.0.2.1:4443"), "192.0.2.1:4443");
+    }
+
+    #[test]
+    fn the_command_names_the_server_and_the_key() {
+        let of = |server: &str| chromium_command(server.parse().unwrap(), "HASH");
+        let v4 = of("127.0.0.1:4443");
+        assert!(v4.contains("--origin-to-force-quic-on=127.0.0.1:4443 "), "{v4}");
+        assert!(v4.contains("-spki-list=HASH https://127.0.0.1:4443/"), "{v4}");
+        let v6 = of("[::1]:4443");
+        assert!(v6.contains("--origin-to-force-quic-on=localhost:4443 "), "{v6}");
+        assert!(v6.ends_with("'MAP localhost [::1]' https://localhost:4443/"), "{v6}");
     }
 }

@@ -202,8 +202,14 @@ fn serve_http3(args: &HttpArgs) -> Result<()> {
     let endpoint = Endpoint::server(args.listen, config, EndpointConfig::default())?;
     let address = browser::reachable(endpoint.local_addr());
     print(&format!("serving https://{address}/{}", site.master()))?;
-    let key_hash = made.as_ref().map(PageCertificate::key_hash);
-    print(&format!("to watch: {}", browser::chromium_command(address, key_hash)))?;
+    let how = made.as_ref().map_or_else(
+        || {
+            "open / at a name that the certificate is for; the README has Chromium's options"
+                .to_owned()
+        },
+        |made| browser::chromium_command(address, made.key_hash()),
+    );
+    print(&format!("to watch: {how}"))?;
     let reports = HttpServer::new(endpoint, site)?.run(args.once, &AtomicBool::new(false))?;
     if args.json {
         print(&serde_json::to_string_pretty(&reports)?)?;

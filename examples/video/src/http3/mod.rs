@@ -8,7 +8,7 @@ mod request;
 mod response;
 mod site;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -63,8 +63,8 @@ struct Client {
     partial: BTreeMap<u64, Vec<u8>>,
     /// Those that have.
     told: Vec<PageReport>,
-    /// Whether it is a browser with a page.
-    has_page: bool,
+    /// The pages that have told something.
+    pages: BTreeSet<u32>,
 }
 
 impl HttpServer {
@@ -84,8 +84,7 @@ impl HttpServer {
                     Event::Connected(handle) | Event::Activity(handle) => self.serve(handle),
                     Event::Closed(handle, reason) => {
                         log::info!("{handle}: {reason}");
-                        let client = self.clients.remove(&handle);
-                        self.is_over |= client.is_some_and(|client| client.has_page);
+                        self.forget(handle);
                     }
                     _ => {}
                 }
@@ -123,6 +122,16 @@ impl HttpServer {
         }
     }
 
+    /// Pages whose connection is over may tell more by another one.
+    fn forget(&mut self, handle: Handle) {
+        let Some(client) = self.clients.remove(&handle) else { return };
+        let reports = client.pages.iter().filter_map(|page| self.reports.get(page));
+        for report in reports.filter(|report| !report.is_over()) {
+            log::info!("{handle}: the browser of a page is gone: {report}");
+            self.is_over = true;
+        }
+    }
+
     fn note(&mut self, handle: Handle, report: PageReport) {
         let last = self.reports.get(&report.page);
         if last.is_none() {
@@ -135,6 +144,9 @@ impl HttpServer {
             self.is_over = true;
         }
         if last.is_some() || self.reports.len() < MAX_PAGES {
+            if let Some(client) = self.clients.get_mut(&handle) {
+                client.pages.insert(report.page);
+            }
             self.reports.insert(report.page, report);
         }
     }
@@ -143,7 +155,7 @@ impl HttpServer {
 impl Client {
     fn new(http: h3::Connection) -> Self {
         let (responses, partial) = (BTreeMap::new(), BTreeMap::new());
-        Self { http, responses, partial, told: Vec::new(), has_page: false }
+        Self { http, responses, partial, told: Vec::new(), pages: BTreeSet::new() }
     }
 
     fn take_requests(&mut self, connection: &mut Connection, site: &Site) {
@@ -208,7 +220,6 @@ impl Client {
         match serde_json::from_slice(body) {
             Ok(report) => {
                 self.told.push(report);
-                self.has_page = true;
                 "200"
             }
             Err(error) => {
