@@ -15,7 +15,7 @@ Examples:
   video make media --seconds 60              media at four bit rates, by ffmpeg
   video send media                           send them to each player that connects
   video play 127.0.0.1:4433 --out - | ffplay -   play them
-  video serve-http3 media                    serve them as HLS over HTTP/3
+  video serve-http3 media                    serve them as HLS over HTTP/3, with a page that plays them
   video trace train --seconds 120 >train.trace   the rate of a link in time, in mahimahi's form
 ";
 
