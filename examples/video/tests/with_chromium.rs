@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use skip::skip;
 
 /// A browser that cannot begin a session never ends.
-const GIVES_UP: Duration = Duration::from_secs(120);
+const GIVES_UP: Duration = Duration::from_secs(180);
 
 /// The browser's name; `None`, and a line that says why, where there is none.
 fn browser() -> Option<&'static str> {
@@ -97,8 +97,9 @@ impl Server {
             // The test may have given up.
             let _ = tell.send(report);
         });
-        let report =
-            told.recv_timeout(GIVES_UP).expect("the browser never came, or never left");
+        let Ok(report) = told.recv_timeout(GIVES_UP) else {
+            panic!("the browser never came, or never left")
+        };
         let reports: Value = serde_json::from_str(&report).unwrap();
         reports[0].clone()
     }
@@ -134,7 +135,9 @@ fn watch(browser: &str, directory: &Path, media: &Path) -> Value {
     let address = server.line();
     assert!(address.starts_with("serving https://127.0.0.1:"), "{address}");
     let command = server.line();
-    let (_, options) = command.split_once("\"$(mktemp -d)\" ").expect(&command);
+    let Some((_, options)) = command.split_once("\"$(mktemp -d)\" ") else {
+        panic!("{command}")
+    };
     let options: Vec<_> = options.split(' ').collect();
     let _browser = open(browser, directory, &options);
     server.report()

@@ -77,7 +77,7 @@ impl HttpServer {
 
     /// Serves until `stop`, or with `once` until the first page plays no more; what each page told last.
     pub fn run(mut self, once: bool, stop: &AtomicBool) -> Result<Vec<PageReport>> {
-        while !stop.load(Ordering::Relaxed) && !(once && self.is_over) {
+        while !(stop.load(Ordering::Relaxed) || once && self.is_over) {
             self.endpoint.poll(Some(LONGEST_WAIT))?;
             while let Some(event) = self.endpoint.next_event() {
                 match event {
