@@ -15,7 +15,7 @@ Examples:
   video make media --seconds 60              media at four bit rates, by ffmpeg
   video send media                           send them to each player that connects
   video play 127.0.0.1:4433 --out - | ffplay -   play them
-  video serve-http3 media                    serve them as HLS over HTTP/3
+  video serve-http3 media                    serve them as HLS over HTTP/3, with a page that plays them
   video trace train --seconds 120 >train.trace   the rate of a link in time, in mahimahi's form
 ";
 
@@ -37,7 +37,7 @@ enum Command {
     Play(PlayArgs),
     /// Runs sender, link and player in this process, with TACK and without
     Demo(DemoArgs),
-    /// Serves media as HLS over HTTP/3, for players that others wrote
+    /// Serves media as HLS over HTTP/3, for a page in a browser and for players that others wrote
     ServeHttp3(HttpArgs),
     /// Sends live media to a page in a browser, over WebTransport
     ServeWeb(WebArgs),
@@ -113,7 +113,7 @@ struct SendArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
     /// Send so many seconds to each player at most; the length of media that are made now (default: 60)
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Begin anew at the end
     #[arg(long = "loop")]
@@ -126,8 +126,8 @@ struct SendArgs {
     /// What acknowledges the frames
     #[arg(long, value_enum, default_value_t = Profile::Video)]
     profile: Profile,
-    /// Print what was counted of each player as JSON
-    #[arg(long)]
+    /// Print what was counted of each player as JSON, at the end
+    #[arg(long, requires = "once")]
     json: bool,
 }
 
@@ -144,7 +144,7 @@ struct PlayArgs {
     #[arg(long)]
     reliable: bool,
     /// End after so many seconds
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// The authority that the sender's certificate has to be from, PEM; without it any is taken
     #[arg(long, value_name = "FILE")]
@@ -188,7 +188,7 @@ struct DemoArgs {
 
 #[derive(Debug, Args)]
 struct HttpArgs {
-    /// A directory of `video make`
+    /// A directory of `video make`, or a master playlist of HLS with fragmented MP4
     media: PathBuf,
     /// The address to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4443")]
@@ -198,6 +198,12 @@ struct HttpArgs {
     /// What acknowledges the media
     #[arg(long, value_enum, default_value_t = Profile::Default)]
     profile: Profile,
+    /// End when the first page has played all, or is gone
+    #[arg(long)]
+    once: bool,
+    /// Print what pages counted as JSON, at the end
+    #[arg(long, requires = "once")]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -211,7 +217,7 @@ struct WebArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434")]
     listen: SocketAddr,
     /// Send so many seconds to each page at most; the length of media that are made now (default: 60)
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Begin anew at the end
     #[arg(long = "loop")]
@@ -221,8 +227,8 @@ struct WebArgs {
     /// End when the first page is gone
     #[arg(long)]
     once: bool,
-    /// Print what pages counted as JSON
-    #[arg(long)]
+    /// Print what pages counted as JSON, at the end
+    #[arg(long, requires = "once")]
     json: bool,
 }
 

@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> Result<Vec<Rendition>> {
     let master = if path.is_dir() { path.join(MASTER) } else { path.to_owned() };
     let text = read_text(&master)?;
     let playlist = MasterPlaylist::try_from(text.as_str())
-        .map_err(|error| anyhow::anyhow!("{}: {error}", master.display()))?;
+        .map_err(|error| unreadable(&master, "a master playlist", &error))?;
     let directory = master.parent().unwrap_or(Path::new("."));
     let mut renditions = Vec::new();
     for stream in &playlist.variant_streams {
@@ -124,7 +124,7 @@ struct Playlist {
 fn read_playlist(path: &Path) -> Result<Playlist> {
     let text = read_text(path)?;
     let playlist = MediaPlaylist::try_from(text.as_str())
-        .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        .map_err(|error| unreadable(path, "a playlist of segments", &error))?;
     let mut segments: Vec<_> = playlist.segments.iter().collect();
     segments.sort_by_key(|(index, _)| *index);
     let map = segments.first().and_then(|(_, segment)| segment.map.as_ref());
@@ -134,6 +134,17 @@ fn read_playlist(path: &Path) -> Result<Playlist> {
         segments: segments.iter().map(|(_, segment)| segment.uri().to_string()).collect(),
         has_ended: playlist.has_end_list,
     })
+}
+
+/// What is wrong with a playlist. The parser quotes the rest of the file.
+fn unreadable(path: &Path, form: &str, error: &hls_m3u8::Error) -> anyhow::Error {
+    const LONGEST: usize = 120;
+    let error = error.to_string();
+    let mut said: String = error.chars().take(LONGEST).collect();
+    if said.len() < error.len() {
+        said.push('…');
+    }
+    anyhow::anyhow!("{}: not {form} of HLS: {said}", path.display())
 }
 
 /// A file that a playlist names. It may be an address on the web, or lead elsewhere on this machine: those

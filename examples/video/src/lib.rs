@@ -17,10 +17,12 @@
 //! | `report`, `notice` | what is counted, and what a person should know |
 //! | `trace` | the rate of a link in time |
 //! | `http3`, `web` | the same media as HLS over HTTP/3, and live for browsers over WebTransport |
+//! | `browser` | the certificate and what the pages of both share |
 //! | `transport`, `serve`, `watch`, `demo` | sockets and threads |
 
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod capture_clock;
 pub mod cli;
 pub mod datagrams;

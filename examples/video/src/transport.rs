@@ -38,9 +38,15 @@ pub fn sender(profile: Profile, identity: Option<Identity<'_>>) -> Result<Config
         made = Certificate::new()?;
         (made.chain()?, made.key()?)
     };
-    config.load_cert_chain_from_pem_file(&chain).with_context(|| chain.clone())?;
-    config.load_priv_key_from_pem_file(&key).with_context(|| key.clone())?;
+    load(&chain, "a certificate chain", || config.load_cert_chain_from_pem_file(&chain))?;
+    load(&key, "the key of the certificate", || config.load_priv_key_from_pem_file(&key))?;
     Ok(config)
+}
+
+/// Loads a file into a configuration, whose own error does not tell why it cannot.
+fn load<E>(path: &str, what: &str, into: impl FnOnce() -> Result<(), E>) -> Result<()> {
+    std::fs::File::open(path).with_context(|| path.to_owned())?;
+    into().map_err(|_| anyhow::anyhow!("{path}: not {what} in PEM"))
 }
 
 /// The player's configuration. Without `authority`, a PEM file, it trusts any certificate.
@@ -49,7 +55,7 @@ pub fn player(profile: Profile, authority: Option<&Path>) -> Result<Config> {
     config.verify_peer(authority.is_some());
     if let Some(path) = authority {
         let name = path.to_str().context("the path of the authority is not UTF-8")?;
-        config.load_verify_locations_from_file(name).with_context(|| name.to_owned())?;
+        load(name, "certificates", || config.load_verify_locations_from_file(name))?;
     }
     // The sender tells the end on a stream of its own.
     config.set_initial_max_streams_bidi(1);

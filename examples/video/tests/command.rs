@@ -112,6 +112,35 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn what_cannot_be_served_is_refused_with_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let other = file("other.m3u8", &"no playlist\n".repeat(1000));
+    let segments = file("one.m3u8", "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n0.m4s\n");
+    for command in ["send", "serve-web", "serve-http3"] {
+        for playlist in [&other, &segments] {
+            let output = run(&[command, playlist]);
+            let said = text(&output.stderr);
+            assert!(!output.status.success() && said.len() < 400, "{command}: {said}");
+            assert!(said.contains("not a master playlist"), "{command}: {said}");
+        }
+    }
+    let refused = |chain: &str, key: &str| {
+        let output = run(&["send", "--synthetic", "--certificate", chain, "--key", key]);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let said = refused("/nonexistent.pem", &other);
+    assert!(said.contains("/nonexistent.pem: No such file"), "{said}");
+    let said = refused(&other, &other);
+    assert!(said.contains("not a certificate chain in PEM"), "{said}");
+}
+
+#[test]
 fn without_ffmpeg_the_program_says_so_and_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let output =

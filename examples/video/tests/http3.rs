@@ -2,18 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
 
+#[path = "../../../crates/tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 mod media;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use media::{FORMS, Ladder};
+use skip::skip;
 use tack_endpoint::{Endpoint, EndpointConfig, Event, Handle};
-use tack_example_video::http3::{HttpServer, config};
+use tack_example_video::http3::{HttpServer, PageReport, Site, config};
 use tack_example_video::transport;
 use tacklib::Profile;
 use tacklib::h3::{self, Header, NameValue};
@@ -34,29 +39,29 @@ impl Answer {
     }
 }
 
-/// Serves a directory while `player` plays from that address.
+/// Serves a directory while `player` plays from that address; what pages told, too.
 fn serve<R: Send>(
     root: &Path,
     profile: Profile,
     player: impl FnOnce(SocketAddr) -> R + Send,
-) -> R {
+) -> (R, Vec<PageReport>) {
     let server = config(profile, None).unwrap();
     let endpoint = Endpoint::server(LOCAL, server, EndpointConfig::default()).unwrap();
     let address = endpoint.local_addr();
-    let server = HttpServer::new(endpoint, root).unwrap();
+    let server = HttpServer::new(endpoint, Site::new(root).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| server.run(&stop));
+        let serving = scope.spawn(|| server.run(false, &stop));
         let played = scope.spawn(|| player(address)).join();
         stop.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        played.unwrap()
+        let reports = serving.join().unwrap().unwrap();
+        (played.unwrap(), reports)
     })
 }
 
-/// Asks for these at once: method, path, and the Range field.
+/// Asks for these at once: method, path, and the Range field, or what is posted.
 fn ask(root: &Path, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
-    serve(root, Profile::Default, |address| fetch(address, requests))
+    serve(root, Profile::Default, |address| fetch(address, requests)).0
 }
 
 fn connect(address: SocketAddr) -> (Endpoint, Handle) {
@@ -95,6 +100,11 @@ fn fetch(address: SocketAddr, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
             let mut http = h3::Connection::with_transport(connection, &config).unwrap();
             for (method, path, range) in requests {
                 let mut fields = request(method, path);
+                if *method == "POST" {
+                    let stream = http.send_request(connection, &fields, false).unwrap();
+                    http.send_body(connection, stream, range.as_bytes(), true).unwrap();
+                    continue;
+                }
                 if !range.is_empty() {
                     fields.push(Header::new(b"range", range.as_bytes()));
                 }
@@ -148,6 +158,73 @@ fn a_player_gets_playlists_and_segments_with_their_media_types() {
         assert_eq!(answer.field("content-type"), *media_type, "{path}");
         assert_eq!(answer.field("content-length"), file.len().to_string(), "{path}");
         assert!(answer.body == file, "{path}: {} bytes of {}", answer.body.len(), file.len());
+    }
+}
+
+#[test]
+fn a_page_that_plays_the_media_is_served_beside_them() {
+    let directory = media();
+    let answer = &ask(directory.path(), &[("GET", "/?x", "")])[0];
+    assert_eq!(answer.field(":status"), "200");
+    assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
+    let page = String::from_utf8(answer.body.clone()).unwrap();
+    assert!(page.contains("const MASTER = \"master.m3u8\";"));
+    assert!(!page.contains("__"), "nothing is left to fill in");
+    let path = directory.path().join("page.html");
+    fs::write(&path, page).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/play.js");
+    let Ok(run) = Command::new("node").arg(script).arg(&path).output() else {
+        skip("node is not installed");
+        return;
+    };
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn what_pages_tell_last_is_kept_and_nothing_else() {
+    let directory = media();
+    let long = format!("{{\"error\": \"{}\"}}", "x".repeat(5000));
+    let posts = [
+        r#"{"page": 7, "shown": 3, "protocols": ["h3"]}"#,
+        r#"{"page": 7, "shown": 42, "protocols": ["h3"]}"#,
+        r#"{"page": 8, "unknown": [], "ended": true}"#,
+        "no JSON",
+        r#"{"page": -1}"#,
+        &long,
+    ];
+    let requests: Vec<_> = posts.iter().map(|body| ("POST", "/report", *body)).collect();
+    let (answers, reports) =
+        serve(directory.path(), Profile::Default, |address| fetch(address, &requests));
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.field(":status")).collect();
+    assert_eq!(statuses, ["200", "200", "200", "400", "400", "413"]);
+    let protocols = vec!["h3".to_owned()];
+    let first = PageReport { page: 7, shown: 42, protocols, ..PageReport::default() };
+    let second = PageReport { page: 8, ended: true, ..PageReport::default() };
+    assert_eq!(reports, [first, second]);
+}
+
+#[test]
+fn a_page_of_the_users_own_takes_the_place_of_that() {
+    let directory = media();
+    fs::write(directory.path().join("index.html"), "mine").unwrap();
+    let answers = ask(directory.path(), &[("GET", "/", ""), ("GET", "/", "bytes=1-2")]);
+    assert_eq!((&*answers[0].body, &*answers[1].body), (&b"mine"[..], &b"in"[..]));
+}
+
+#[test]
+fn a_playlist_of_another_name_is_served_with_its_directory() {
+    let directory = media();
+    let playlist = directory.path().join("film.m3u8");
+    fs::rename(directory.path().join("master.m3u8"), &playlist).unwrap();
+    let asked = [("GET", "/film.m3u8", ""), ("GET", "/400000/0.m4s", ""), ("GET", "/", "")];
+    let answers = ask(&playlist, &asked);
+    assert!(answers.iter().all(|answer| answer.field(":status") == "200"), "{answers:?}");
+    assert!(String::from_utf8_lossy(&answers[2].body).contains("\"film.m3u8\""));
+    for name in ["a b.m3u8", "film.txt", "\"+alert(1)+\".m3u8"] {
+        let path = directory.path().join(name);
+        fs::copy(&playlist, &path).unwrap();
+        let error = Site::new(&path).unwrap_err().to_string();
+        assert!(error.contains("ends in .m3u8"), "{error}");
     }
 }
 
@@ -248,7 +325,7 @@ fn a_player_that_gives_requests_up_can_make_as_many_others() {
     fs::write(directory.path().join("long.m4s"), vec![7; 900 << 10]).unwrap();
     for profile in [Profile::Default, Profile::Off] {
         let made =
-            serve(directory.path(), profile, |address| give_up(address, "/long.m4s", 200));
+            serve(directory.path(), profile, |address| give_up(address, "/long.m4s", 200)).0;
         assert_eq!(made, 200, "{profile:?}");
     }
 }

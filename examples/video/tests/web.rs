@@ -20,11 +20,12 @@ use media::{FORMS, Ladder};
 use serde_json::Value;
 use skip::skip;
 use tack_endpoint::{Endpoint, EndpointConfig, Event};
+use tack_example_video::browser::PageCertificate;
 use tack_example_video::payload::Payload;
 use tack_example_video::session::SendOptions;
 use tack_example_video::source::Source;
 use tack_example_video::transport;
-use tack_example_video::web::{PageCertificate, PageReport, WebServer};
+use tack_example_video::web::{self, PageReport, WebServer};
 use tack_media::{FrameHeader, FrameKind};
 use tacklib::{Connection, Profile};
 
@@ -73,7 +74,7 @@ fn request(path: &str) -> Vec<u8> {
 /// refused.
 fn ask(root: &Path, path: &str) -> (Seen, Vec<PageReport>) {
     let certificate = PageCertificate::new().unwrap();
-    let config = certificate.config(Profile::Video).unwrap();
+    let config = web::config(Profile::Video, &certificate).unwrap();
     let endpoint = Endpoint::server(LOCAL, config, EndpointConfig::default()).unwrap();
     let address = endpoint.local_addr();
     let stop = AtomicBool::new(false);
@@ -191,7 +192,7 @@ fn a_session_gets_every_frame_on_a_stream_of_its_own_and_then_the_end() {
 
 #[test]
 fn streams_of_frames_that_are_too_late_are_reset_with_a_code_of_web_transport() {
-    let config = PageCertificate::new().unwrap().config(Profile::Video).unwrap();
+    let config = web::config(Profile::Video, &PageCertificate::new().unwrap()).unwrap();
     // The first code of the draft is that of the application's code 0.
     assert_eq!(config.tack().deadline_error, 0x52e4_a40f_a8db + 2);
 }
@@ -212,7 +213,7 @@ fn the_page_names_the_server_and_the_certificate() {
     let path = directory.path().join("live.html");
     let certificate = PageCertificate::new().unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4321));
-    certificate.write_page(&path, address, Duration::from_millis(250)).unwrap();
+    web::write_page(&path, &certificate, address, Duration::from_millis(250)).unwrap();
     let page = fs::read_to_string(&path).unwrap();
     assert!(page.contains("https://127.0.0.1:4321/live") && page.contains("DELAY = 250;"));
     let hash = page.split("new Uint8Array([").nth(1).unwrap().split(']').next().unwrap();
@@ -226,7 +227,7 @@ fn the_page_decodes_what_can_be_decoded() {
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("live.html");
     let certificate = PageCertificate::new().unwrap();
-    certificate.write_page(&page, LOCAL, Duration::from_millis(250)).unwrap();
+    web::write_page(&page, &certificate, LOCAL, Duration::from_millis(250)).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
     let Ok(run) = Command::new("node").arg(script).arg(&page).output() else {
         skip("node is not installed");

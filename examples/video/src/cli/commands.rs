@@ -14,10 +14,10 @@ use super::{
     Cli, Command, DelayArgs, DemoArgs, HttpArgs, IdentityArgs, MakeArgs, MediaArgs, PlayArgs,
     SendArgs, TraceArgs, WebArgs,
 };
+use crate::browser::{self, PageCertificate};
 use crate::demo::{self, DemoOptions};
 use crate::ffmpeg::{self, MakeOptions};
-use crate::http3::{self, HttpServer};
-use crate::ladder::MASTER;
+use crate::http3::{self, HttpServer, Site};
 use crate::output::Output;
 use crate::player::PlayOptions;
 use crate::report::{self, PlayerReport};
@@ -26,7 +26,7 @@ use crate::session::SendOptions;
 use crate::source::Source;
 use crate::transport::{self, Identity};
 use crate::watch::{WatchOptions, watch};
-use crate::web::{PageCertificate, WebServer};
+use crate::web::{self, WebServer};
 use crate::{rates, trace};
 
 impl Cli {
@@ -194,10 +194,27 @@ fn run_demo(args: &DemoArgs) -> Result<()> {
 fn serve_http3(args: &HttpArgs) -> Result<()> {
     // What cannot be played is told now, not by the first player.
     Source::open(&args.media, false)?;
-    let config = http3::config(args.profile.into(), args.identity.get())?;
+    let site = Site::new(&args.media)?;
+    let own = args.identity.get();
+    let made = if own.is_none() { Some(PageCertificate::new()?) } else { None };
+    let identity = own.or(made.as_ref().map(PageCertificate::identity));
+    let config = http3::config(args.profile.into(), identity)?;
     let endpoint = Endpoint::server(args.listen, config, EndpointConfig::default())?;
-    print(&format!("serving https://{}/{MASTER}", endpoint.local_addr()))?;
-    HttpServer::new(endpoint, &args.media)?.run(&AtomicBool::new(false))
+    let address = browser::reachable(endpoint.local_addr());
+    print(&format!("serving https://{address}/{}", site.master()))?;
+    let how = made.as_ref().map_or_else(
+        || {
+            "open / at a name that the certificate is for; the README has Chromium's options"
+                .to_owned()
+        },
+        |made| browser::chromium_command(address, made.key_hash()),
+    );
+    print(&format!("to watch: {how}"))?;
+    let reports = HttpServer::new(endpoint, site)?.run(args.once, &AtomicBool::new(false))?;
+    if args.json {
+        print(&serde_json::to_string_pretty(&reports)?)?;
+    }
+    Ok(())
 }
 
 fn serve_web(args: &WebArgs) -> Result<()> {
@@ -210,9 +227,9 @@ fn serve_web(args: &WebArgs) -> Result<()> {
     let media = Media::new(&args.media, args.seconds.unwrap_or(60), args.repeats, 1)?;
     media.open()?;
     let certificate = PageCertificate::new()?;
-    let config = certificate.config(tacklib::Profile::Video)?;
+    let config = web::config(tacklib::Profile::Video, &certificate)?;
     let endpoint = Endpoint::server(args.listen, config, EndpointConfig::default())?;
-    certificate.write_page(&args.page, endpoint.local_addr(), args.delay.get()?)?;
+    web::write_page(&args.page, &certificate, endpoint.local_addr(), args.delay.get()?)?;
     print(&format!("open {} in a browser", args.page.display()))?;
     let mut open = || media.open();
     let server = WebServer::new(endpoint, options, &mut open)?;

@@ -3,13 +3,16 @@
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
+/// The media type of pages.
+pub const HTML: &str = "text/html; charset=utf-8";
+
 /// The kinds of files that media consist of, and their media types (RFC 8216 section 4, ISO/IEC 23000-19). No
 /// others are served, whatever else is in the directory.
 const MEDIA_TYPES: [(&str, &str); 4] = [
     ("m3u8", "application/vnd.apple.mpegurl"),
     ("mp4", "video/mp4"),
     ("m4s", "video/iso.segment"),
-    ("html", "text/html; charset=utf-8"),
+    ("html", HTML),
 ];
 
 /// The longest path that is looked at, bytes.

@@ -1,15 +1,12 @@
-//! The answer to a request, and its body from a file.
-
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+//! The answer to a request.
 
 use tacklib::Connection;
 use tacklib::h3::{self, Header, NameValue};
 
 use super::request::{self, Part};
+use super::site::{Content, Site};
 
-/// What is read of a file at a time: each request that is being answered holds so much.
+/// What is read at a time: each request that is being answered holds so much.
 const CHUNK: u64 = 64 << 10;
 /// The error code for a file that has become shorter (RFC 9114 section 8.1).
 const INTERNAL_ERROR: u64 = 0x102;
@@ -23,7 +20,7 @@ pub struct Response {
 
 #[derive(Debug)]
 struct Body {
-    file: File,
+    content: Content,
     left: u64,
     chunk: Vec<u8>,
     /// How much of the chunk is with the stack.
@@ -40,8 +37,8 @@ pub enum Progress {
 }
 
 impl Response {
-    /// What a request with these fields gets of the media in `root`.
-    pub fn to(root: &Path, fields: &[Header]) -> Self {
+    /// What a request with these fields gets of a site.
+    pub fn to(site: &Site, fields: &[Header]) -> Self {
         let field = |name: &[u8]| {
             let found = fields.iter().find(|header| header.name() == name);
             found.and_then(|header| str::from_utf8(header.value()).ok())
@@ -52,11 +49,8 @@ impl Response {
             _ => return Self::without_body("405", &[("allow", "GET, HEAD")]),
         };
         let path = field(b":path").unwrap_or_default();
-        let path = if path == "/" { "/index.html" } else { path };
-        let Some((path, media_type)) = request::file(root, path) else {
-            return Self::without_body("404", &[]);
-        };
-        let Ok((file, len)) = open(root, &path) else { return Self::without_body("404", &[]) };
+        let Some(mut content) = site.open(path) else { return Self::without_body("404", &[]) };
+        let (len, media_type) = (content.len, content.media_type);
         // Only GET has ranges (RFC 9110 section 14.2).
         let asked = field(b"range").filter(|_| !is_head);
         let (status, part, content_range) = match request::range(asked, len) {
@@ -83,16 +77,16 @@ impl Response {
             head.push(Header::new(b"cache-control", b"no-cache"));
         }
         head.extend(content_range.map(|r| Header::new(b"content-range", r.as_bytes())));
-        let mut file = file;
-        if file.seek(SeekFrom::Start(part.start)).is_err() {
+        if content.seek(part.start).is_err() {
             return Self::without_body("500", &[]);
         }
         let left = if is_head { 0 } else { part.end - part.start };
-        let body = (left > 0).then(|| Body { file, left, chunk: Vec::new(), written: 0 });
+        let body = (left > 0).then(|| Body { content, left, chunk: Vec::new(), written: 0 });
         Self { head: Some(head), body }
     }
 
-    fn without_body(status: &str, fields: &[(&str, &str)]) -> Self {
+    /// An answer that consists of a status and fields.
+    pub fn without_body(status: &str, fields: &[(&str, &str)]) -> Self {
         let mut head = vec![
             Header::new(b":status", status.as_bytes()),
             Header::new(b"content-length", b"0"),
@@ -144,21 +138,10 @@ impl Body {
         let len = self.left.min(CHUNK);
         self.chunk.resize(len as usize, 0);
         self.written = 0;
-        self.file.read_exact(&mut self.chunk)?;
+        self.content.read_exact(&mut self.chunk)?;
         self.left -= len;
         Ok(())
     }
-}
-
-/// Opens a file that is in the directory even if links are followed.
-fn open(root: &Path, path: &Path) -> std::io::Result<(File, u64)> {
-    let path = path.canonicalize()?;
-    let file = File::open(&path)?;
-    let about = file.metadata()?;
-    if !path.starts_with(root.canonicalize()?) || !about.is_file() {
-        return Err(std::io::ErrorKind::NotFound.into());
-    }
-    Ok((file, about.len()))
 }
 
 /// The client has stopped the stream, or the connection is over: there is nobody to tell.

@@ -10,74 +10,46 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rcgen::{CertificateParams, KeyPair};
-use tack_endpoint::certificate::Fingerprint;
 use tack_endpoint::{Endpoint, Event, Handle};
 use tacklib::{Config, Profile, h3};
-use tempfile::TempDir;
 
 pub use self::viewer::PageReport;
 use self::viewer::Viewer;
+use crate::browser::{self, PageCertificate};
 use crate::http3;
 use crate::serve::Open;
 use crate::session::{SendOptions, WEB_TRANSPORT_DROPPED};
-use crate::transport::Identity;
 
 /// The longest wait: so soon a stop is followed.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// Browsers take no certificate by its hash that is valid for more than fourteen days.
-const VALID: Duration = Duration::from_secs(10 * 24 * 3600);
-/// Clocks may differ by that.
-const SKEW: Duration = Duration::from_secs(24 * 3600);
 /// What the page is made of.
 const PAGE: &str = include_str!("page.html");
 
-/// A certificate for localhost that a page can name by its hash.
-pub struct PageCertificate {
-    directory: TempDir,
-    hash: Vec<u8>,
+/// The configuration of a server that has a certificate.
+pub fn config(profile: Profile, certificate: &PageCertificate) -> Result<Config> {
+    let mut config = http3::config(profile, Some(certificate.identity()))?;
+    let mut tack = *config.tack();
+    tack.deadline_error = WEB_TRANSPORT_DROPPED;
+    config.set_tack(tack);
+    Ok(config)
 }
 
-impl PageCertificate {
-    /// Makes one.
-    pub fn new() -> Result<Self> {
-        let key = KeyPair::generate()?;
-        let mut params =
-            CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
-        let now = SystemTime::now();
-        params.not_before = (now - SKEW).into();
-        params.not_after = (now + VALID).into();
-        let certificate = params.self_signed(&key)?;
-        let directory = tempfile::tempdir()?;
-        std::fs::write(directory.path().join("chain.pem"), certificate.pem())?;
-        std::fs::write(directory.path().join("key.pem"), key.serialize_pem())?;
-        let hash = Fingerprint::of(certificate.der()).as_bytes().to_vec();
-        Ok(Self { directory, hash })
-    }
-
-    /// The configuration of a server that has it.
-    pub fn config(&self, profile: Profile) -> Result<Config> {
-        let (chain, key) =
-            (self.directory.path().join("chain.pem"), self.directory.path().join("key.pem"));
-        let mut config = http3::config(profile, Some(Identity { chain: &chain, key: &key }))?;
-        let mut tack = *config.tack();
-        tack.deadline_error = WEB_TRANSPORT_DROPPED;
-        config.set_tack(tack);
-        Ok(config)
-    }
-
-    /// Writes the page for a server at that address.
-    pub fn write_page(&self, path: &Path, server: SocketAddr, delay: Duration) -> Result<()> {
-        let hash: Vec<_> = self.hash.iter().map(u8::to_string).collect();
-        let page = PAGE
-            .replace("__ADDRESS__", &server.to_string())
-            .replace("__HASH__", &hash.join(","))
-            .replace("__DELAY__", &delay.as_millis().to_string());
-        std::fs::write(path, page).with_context(|| path.display().to_string())
-    }
+/// Writes the page for a server at that address.
+pub fn write_page(
+    path: &Path,
+    certificate: &PageCertificate,
+    server: SocketAddr,
+    delay: Duration,
+) -> Result<()> {
+    let hash: Vec<_> = certificate.hash().as_bytes().iter().map(u8::to_string).collect();
+    let page = browser::page(PAGE)
+        .replace("__ADDRESS__", &browser::reachable(server).to_string())
+        .replace("__HASH__", &hash.join(","))
+        .replace("__DELAY__", &delay.as_millis().to_string());
+    std::fs::write(path, page).with_context(|| path.display().to_string())
 }
 
 /// A server of live media for pages.
