@@ -6,11 +6,12 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Ours;
-use super::closing::{Closing, beyond_version_2};
+use super::closing::Closing;
 use super::dry_run::{self, Sent};
 use super::event::End;
 use super::get::same_name;
 use super::jobs::{Job, Kind, Run};
+use super::options::beyond_version_2;
 use super::producer::{Producer, Reporter};
 use super::put_batch::{Origin, PutBatch};
 use crate::error::{Error, Feature};
