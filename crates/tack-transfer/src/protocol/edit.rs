@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{has_same_content, offer_of};
 use super::owner_writes;
-use super::part_file::{PartName, may_chown_to, remove_part, times};
+use super::part_file::{remove_part, times};
+use super::part_name::PartName;
+use super::place::may_chown_to;
 use super::policy::Policy;
 use super::replace::{backup_name, entry_at, keep, kind_of, move_to, replace};
 use super::root::{Root, RootError, open_directory, open_file};
