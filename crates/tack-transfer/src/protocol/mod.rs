@@ -50,8 +50,10 @@ mod delta;
 mod digest;
 mod disk;
 mod edit;
+mod editor;
 mod error;
 mod filter;
+mod framing;
 mod group_commit;
 mod hidden;
 mod holes;
@@ -91,9 +93,11 @@ pub(crate) use comparing::Waiting;
 pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, Found, Grain, WriteLimit, number_at};
-pub use edit::{Edit, EditKind, Edited, Editor, LinkTarget};
+pub use edit::{Edit, EditKind, Edited, LinkTarget};
+pub use editor::Editor;
 pub use error::TransferError;
 pub use filter::Filter;
+pub use framing::{Decoder, Encoded, MAX_CONTROL, WireError};
 pub use group_commit::GroupCommit;
 pub use incoming::Incoming;
 pub use inodes::Inodes;
@@ -115,6 +119,6 @@ pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
 pub use walk::{IS_LINK, IS_SPECIAL, Walk, WalkItem, printed_below};
 pub use wire::{
-    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, Message, Mtime, Offer,
-    Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError, json_len,
+    CHUNK, EntryKind, Fail, FailCode, Message, Mtime, Offer, Resume, Secret, UNKNOWN_SIZE,
+    Want, WantGroup, json_len,
 };
