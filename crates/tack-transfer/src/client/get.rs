@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::Ours;
 use super::closing::Closing;
-use super::dry_run::{GetPlan, Local, WHOLE};
+use super::dry_run::WHOLE;
+use super::dry_run::get::{GetPlan, Local};
 use super::event::End;
 use super::jobs::{Job, Kind, Run};
 use super::options::{TransferOptions, beyond_version_2};
