@@ -47,7 +47,8 @@ pub struct ServerOptions {
     /// Whether requests may come with a client's first packet (0-RTT). Those that change something are served once
     /// the handshake is complete: what a client has sent early, others who have recorded it can send again.
     pub early_data: bool,
-    /// Whether there is a TLS session before anybody has connected ([`Server::first_session`](super::Server::first_session)).
+    /// Whether there is a TLS session before anybody has connected
+    /// ([`Server::first_session`](super::Server::first_session)).
     pub gives_session: bool,
     /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
     pub quic_lb: Option<QuicLbConfig>,
