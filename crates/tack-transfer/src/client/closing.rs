@@ -88,7 +88,7 @@ impl Closing {
         )))
     }
 
-    /// Whether nothing is changed.
+    /// How the receiver treats what it has.
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }
