@@ -147,6 +147,7 @@
 //! | `keep_alive` | when to send a PING while no packets arrive |
 //! | `timers`, `timer_guard` | deadlines; timers that expire to no effect |
 //! | `timer_fd` | a timer of nanoseconds |
+//! | `receive_buffers` | where received datagrams land, and what the system tells of each |
 //! | `receive_schedule` | when to call the receive function, after errors too |
 //! | [`certificate`] | fingerprints, and addresses that a certificate names |
 //! | `socket`, `wait` | system calls |
@@ -190,6 +191,7 @@ mod network;
 mod path_mtu;
 #[cfg(feature = "qlog")]
 mod qlog;
+mod receive_buffers;
 #[cfg(target_os = "linux")]
 mod receive_linux;
 mod receive_schedule;
@@ -211,8 +213,9 @@ mod workers;
 /// What drives an endpoint by means of another runtime: the core, and the sockets and timers for it.
 pub mod runtime {
     pub use crate::endpoint_core::EndpointCore;
+    pub use crate::receive_buffers::ReceiveBuffers;
     pub use crate::send_queue::Burst;
-    pub use crate::socket::{DatagramSocket, ReceiveBuffers, SystemSocket, UdpSocket};
+    pub use crate::socket::{DatagramSocket, SystemSocket, UdpSocket};
     #[cfg(target_os = "linux")]
     pub use crate::timer_fd::TimerFd;
 }

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use tacklib::EcnCodepoint;
 
 use super::{Endpoint, PolledSocket};
+use crate::receive_buffers::ReceiveBuffers;
 use crate::send_queue::Burst;
-use crate::socket::{DatagramSocket, ReceiveBuffers, UdpSocket};
+use crate::socket::{DatagramSocket, UdpSocket};
 use crate::{EndpointConfig, EndpointStats, Error};
 
 #[path = "../../tests/common/mod.rs"]

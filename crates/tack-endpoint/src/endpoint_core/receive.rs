@@ -16,9 +16,10 @@ use crate::connection_state::ConnectionState;
 use crate::half_open::HalfOpen;
 use crate::handle::Handle;
 use crate::inbox::Forwarded;
+use crate::receive_buffers::{ReceiveBuffers, codepoint, destination};
 use crate::router::{Admission, Opening, Reply, Route};
 use crate::send_queue::{Burst, Sink};
-use crate::socket::{DatagramSocket, ReceiveBuffers, codepoint, destination};
+use crate::socket::DatagramSocket;
 use crate::stats::DropReason;
 
 /// After so many datagrams it is time to drive the connections again.

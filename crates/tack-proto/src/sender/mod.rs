@@ -7,8 +7,10 @@ mod ack_spacing;
 mod acknowledgements;
 mod bbr;
 mod black_hole;
+mod cached_limits;
 mod careful_resume;
 mod config;
+mod departures;
 mod deviations;
 #[cfg(test)]
 mod ecn_tests;
@@ -55,6 +57,7 @@ pub use careful_resume::{
     CarefulResumePhase, CarefulResumeTrigger, CcParameters, DEFAULT_LIFETIME, DEFAULT_MAX_JUMP,
 };
 pub use config::SenderConfig;
+pub use departures::Departure;
 pub use deviations::{Deviation, Deviations};
 pub use paths::PathId;
 pub use sent_packets::{AckOutcome, OptimisticAck};
@@ -63,43 +66,28 @@ pub use stream_record::BadBubble;
 pub use violation::Violation;
 
 use crate::bandwidth::Bandwidth;
-use crate::ecn::{Ecn, EcnCodepoint, EcnState};
+use crate::ecn::EcnState;
 use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
-use ack_spacing::AckSpacingModel;
 use bbr::{Bbr, Feedback, MinRttNews, Newest};
+use cached_limits::CachedLimits;
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
-use pacer::{BURST, L4S_BURST, Pacer};
+use pacer::{BURST, Pacer};
 use packet_trains::{HEADERS, PacketTrains, SPLIT_COST};
 use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 use paths::{LeftPaths, PathState};
-use sent_packets::{FlightId, Leaving, Pace, RateSample, SentPackets, TxInFlight};
+use sent_packets::{RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
-
-/// What of a peer's `min_ack_delay` lets more be in flight: RFC 9000 section 18.2 has it as the default of
-/// `max_ack_delay`. A peer may announce 16 s.
-const MOST_MIN_ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
 /// then is limited by its application, and would stay there for good (TACK-5.1-4).
 const STARTUP_ROUNDS: u64 = 16;
-
-/// TIMESTAMPs for each TACK that may answer one of them, in Startup for each that may later
-/// (TACK-5.2-1). A TACK interval on a fast path has dozens of bursts, and a TIMESTAMP makes a
-/// packet cost as much as a second one.
-const DEPARTURES_PER_TACK: u32 = 8;
-
-/// The same behind Startup on an even path, where the least delay of four is nearly that of eight.
-const DEPARTURES_PER_TACK_IF_EVEN: u32 = 4;
-
-/// A path is even whose round trips differ from one to the next by less than this part of RTTmin.
-const EVEN: u32 = 8;
 
 /// Full packets on their way that are more than a question or an answer: bulk data, behind which
 /// acknowledgements queue.
@@ -107,46 +95,6 @@ const BULK_PACKETS: u64 = 2;
 
 /// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
-
-/// The flight of packets that leave on a path which data never went over, and of probes of the path MTU: what
-/// becomes of them yields no sample.
-const NO_FLIGHT: FlightId = FlightId(u32::MAX);
-
-/// Limits that acknowledgements, and little else, change, and every packet asks for.
-#[derive(Clone, Copy, Debug)]
-struct CachedLimits {
-    path: PathModel,
-    /// Bytes that may be in flight, and how many while the path is silent.
-    inflight_cap: u64,
-    outage_cap: u64,
-    /// When time may change something, if no acknowledgement does before.
-    next_change: Option<Instant>,
-    /// The ACK_FREQUENCY that the peer should be sent.
-    update: Option<AckFrequency>,
-}
-
-/// A packet that leaves.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    /// Packet number.
-    pub packet_number: u64,
-    /// Size on the wire, bytes.
-    pub bytes: usize,
-    /// Whether it elicits acknowledgements (RFC 9000 section 13.2).
-    pub ack_eliciting: bool,
-    /// The path that it leaves on; `None`: the one that data goes over.
-    pub path: Option<PathId>,
-    /// Whether all its frames are probing ones (RFC 9000 section 9.1): it says
-    /// nothing of the rate that the path carries.
-    pub is_probe: bool,
-    /// Whether it is longer than the path is known to take: a probe of the path MTU, whose loss says nothing
-    /// of congestion (RFC 9000 section 14.4).
-    pub is_mtu_probe: bool,
-    /// The ACK_FREQUENCY that it carries.
-    pub update: Option<AckFrequency>,
-    /// Whether it carries a TIMESTAMP.
-    pub has_timestamp: bool,
-}
 
 /// Sender state of one packet number space.
 #[derive(Debug)]
@@ -424,52 +372,6 @@ impl Sender {
         Timestamp(elapsed >> self.config.timestamp_exponent)
     }
 
-    fn recompute(&mut self) {
-        let path = self.path_model();
-        self.limits = CachedLimits {
-            path,
-            inflight_cap: self.window_within(&path).min(self.config.max_in_flight),
-            outage_cap: self.path.bbr.outage_cap(&path),
-            next_change: self.path.bbr.next_change(&path),
-            update: self.wanted_update(),
-        };
-        let interval = self.expected_interval(&self.config.frequency);
-        let early = self.config.ecn == Ecn::L4s && self.ecn_state() != EcnState::Failed;
-        let knows_no_buffer = self.config.bbr.deviations.has(Deviation::ShortBursts)
-            && self.path.bbr.phase() == Phase::Startup;
-        let most = knows_no_buffer.then_some(INITIAL_WINDOW_PACKETS * self.config.mss);
-        self.path.pacer.set_burst(if early { L4S_BURST } else { BURST }, most);
-        self.path.pacer.set_head_spacing(interval / self.departures_per_tack());
-        self.trap.set_window(self.window());
-    }
-
-    /// TACK-5.2-1
-    fn departures_per_tack(&self) -> u32 {
-        let differ_by = self.path.rtt_jitter.both_ways();
-        let is_even = self.path.min_rtt.get().is_some_and(|min_rtt| differ_by < min_rtt / EVEN);
-        if is_even && self.path.bbr.phase() != Phase::Startup {
-            DEPARTURES_PER_TACK_IF_EVEN
-        } else {
-            DEPARTURES_PER_TACK
-        }
-    }
-
-    fn wanted_update(&self) -> Option<AckFrequency> {
-        let min_rtt = self.frequency_rtt()?;
-        let (frequency, startup) = match self.spaced_interval() {
-            Some(spaced) => (self.config.frequency.spaced(spaced), false),
-            None => (self.config.frequency, self.is_starting()),
-        };
-        self.frequency.as_ref()?.next_frame(
-            &frequency,
-            startup,
-            self.path.bbr.bandwidth(),
-            min_rtt,
-            self.config.mss,
-            self.unreported(),
-        )
-    }
-
     /// Whether [`Self::on_payload`] is worth opening a packet for: the receiver has been asked
     /// for bubbles.
     pub fn wants_payloads(&self) -> bool {
@@ -505,100 +407,6 @@ impl Sender {
         self.stats.immediate_acks += 1;
     }
 
-    /// A packet left before there was anything to record it, with early data or an answer to that. It was not
-    /// marked.
-    pub fn on_early_packet_sent(&mut self, at: Instant, packet_number: u64, bytes: usize) {
-        let leaving = Leaving {
-            packet_number,
-            bytes,
-            ack_eliciting: true,
-            flight: self.path.flight,
-            is_probe: false,
-            pace: Pace::default(),
-            is_marked: false,
-        };
-        self.sent.on_sent(at, leaving);
-        self.sent_bytes += bytes as u64;
-        self.streams.on_unseen(self.sent_bytes);
-        self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
-        self.follow_train(at, packet_number, bytes);
-        self.on_data_sent(at, bytes);
-    }
-
-    /// A packet of data leaves: it may begin or end a train of Startup (TACK-6.2-14).
-    fn follow_train(&mut self, now: Instant, packet_number: u64, bytes: usize) {
-        let path = self.limits.path;
-        if self.path.bbr.on_packet_sent(now, (packet_number, bytes as u64), &path) {
-            self.restart_pacer(now);
-            self.recompute();
-        }
-    }
-
-    /// A packet has been written. Returns the ECN codepoint that it is to leave with.
-    pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) -> EcnCodepoint {
-        let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
-        // TACK-6.5-11
-        let flight =
-            if departure.is_mtu_probe { NO_FLIGHT } else { self.flight_of(departure.path) };
-        let pace = self.path.bbr.pace(now);
-        let ecn = if self.config.ecn == Ecn::Off || flight != self.path.flight {
-            EcnCodepoint::NotEct
-        } else {
-            self.mark(now, ack_eliciting)
-        };
-        let is_marked = ecn != EcnCodepoint::NotEct;
-        let leaving =
-            Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, pace, is_marked };
-        if ack_eliciting && flight == self.path.flight {
-            // What may leave at once behind a pause is so much at the rate of the train.
-            self.follow_train(now, packet_number, bytes);
-        }
-        if ack_eliciting && self.sent.restarts_from_idle() {
-            self.path.bbr.on_restart_from_idle();
-            // TACK-6.4-4: the silence before was the application's.
-            self.path.last_feedback = now;
-            let window = self.path.restart.packets() * self.config.mss;
-            self.path.pacer.on_restart_from_idle(now, window);
-            if self.config.bbr.deviations.has(Deviation::ShortBursts) {
-                self.path.restart.begin(now, packet_number);
-            }
-        }
-        self.sent.on_sent(now, leaving);
-        self.trap.on_first_sent(packet_number, self.window());
-        if ack_eliciting {
-            self.sent_bytes += bytes as u64;
-            if self.last_payload != Some(packet_number) {
-                self.streams.on_unseen(self.sent_bytes);
-            }
-            if flight == self.path.flight {
-                self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
-                if self.begins_train(now) {
-                    self.path.trains.on_head(now);
-                }
-                self.on_data_sent(now, bytes);
-                self.path.restart.on_sent(now, packet_number);
-                if self.config.packet_trains {
-                    let stamped = departure.has_timestamp;
-                    self.path.trains.on_sent(now, packet_number, self.sent_bytes, stamped);
-                }
-            }
-        }
-        if let (Some(update), Some(frequency)) = (&departure.update, self.frequency.as_mut()) {
-            frequency.on_sent(update, packet_number);
-            self.stats.frequency_updates += 1;
-            self.recompute();
-        }
-        ecn
-    }
-
-    /// The codepoint of a packet for the path that data goes over.
-    fn mark(&mut self, now: Instant, ack_eliciting: bool) -> EcnCodepoint {
-        let ecn = self.path.ecn.on_sent(now, ack_eliciting, self.probe_timeout());
-        self.marks.on_sent(ecn);
-        self.stats.marked_packets += u64::from(ecn != EcnCodepoint::NotEct);
-        ecn
-    }
-
     /// An upper bound of the probe timeout (RFC 9002 section 6.2.1) in any QUIC stack.
     pub fn probe_timeout(&self) -> Duration {
         3 * self.path.smoothed_rtt.unwrap_or(INITIAL_RTT) + self.config.max_ack_delay
@@ -612,39 +420,6 @@ impl Sender {
     /// The same of any path; `None` of one that data never went over, or that was forgotten.
     pub fn ecn_state_on(&self, path: PathId) -> Option<EcnState> {
         if path == self.path.id { Some(self.ecn_state()) } else { self.left.ecn_state(path) }
-    }
-
-    /// Whether the next packet number should be skipped. The packet that the QUIC
-    /// stack writes under it must carry nothing that has to arrive, and must not
-    /// leave.
-    pub fn wants_skip(&self) -> bool {
-        self.trap.wants_skip(self.sent.next_packet_number())
-    }
-
-    /// A packet number was used for a packet that does not leave. `random` are 64
-    /// random bits that the peer cannot know.
-    pub fn on_packet_skipped(&mut self, now: Instant, packet_number: u64, random: u64) {
-        self.sent.on_withheld(now, packet_number);
-        self.trap.on_skipped(packet_number, random, self.window());
-        self.stats.skipped_packets += 1;
-    }
-
-    fn on_data_sent(&mut self, now: Instant, bytes: usize) {
-        self.path.pacer.on_sent(now, bytes);
-        self.repairs = self.repairs.saturating_sub(1);
-        let is_time = self.limits.next_change.is_some_and(|at| at <= now);
-        if is_time && self.path.bbr.on_time(now, &self.limits.path) {
-            let rate = self.wanted_rate(&self.limits.path);
-            self.path.pacer.set_rate(now, rate);
-            self.recompute();
-        }
-    }
-
-    fn flight_of(&self, path: Option<PathId>) -> FlightId {
-        match path {
-            Some(path) if path != self.path.id => self.left.flight(path).unwrap_or(NO_FLIGHT),
-            _ => self.path.flight,
-        }
     }
 
     /// There was nothing (more) to send although sending was allowed.
@@ -812,93 +587,5 @@ impl Sender {
     /// Whether the peer is asked for Startup's acknowledgements.
     fn is_starting(&self) -> bool {
         self.path.bbr.phase() == Phase::Startup && self.path.bbr.rounds() < STARTUP_ROUNDS
-    }
-
-    fn path_model(&self) -> PathModel {
-        let frequency = &self.config.frequency;
-        let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
-        let usual_ack_interval = self.usual_interval();
-        let ack_interval = self.spaced_interval().unwrap_or(usual_ack_interval);
-        let min_rtt = self.path.min_rtt.get();
-        let deviations = self.config.bbr.deviations;
-        let is_short = deviations.has(Deviation::ShortPaths)
-            && min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
-        let ack_late = self.path.ack_late(ack_interval, is_short);
-        PathModel {
-            min_rtt,
-            smoothed_rtt: smoothed,
-            forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
-            ack_path: ack_path.longest(),
-            jitter: deviations.allow(Deviation::Jitter, self.path.jitter()),
-            usual_jitter: deviations.allow(Deviation::Jitter, self.path.rtt_jitter.usual()),
-            jitter_both_ways: deviations
-                .allow(Deviation::Jitter, self.path.rtt_jitter.both_ways()),
-            ack_interval,
-            usual_ack_interval,
-            ack_late: deviations.allow(Deviation::LateTacks, ack_late),
-            own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),
-            mss: self.config.mss,
-            initial_window: self.config.bbr.initial_window_packets * self.config.mss,
-        }
-    }
-
-    /// The round trip that equation (4) goes by. In Startup it contains what acknowledgements queue
-    /// for: a sixteenth of it is held, and fewer acknowledgements queue for less (TACK-5.1-4).
-    fn frequency_rtt(&self) -> Option<Duration> {
-        let queue =
-            if self.is_starting() { self.path.ack_path.longest() } else { Duration::ZERO };
-        self.path.min_rtt.get().map(|rtt| rtt + queue)
-    }
-
-    /// The interval between acknowledgements, if those do not fill their own path.
-    fn usual_interval(&self) -> Duration {
-        let frequency = &self.config.frequency;
-        if self.is_starting() {
-            self.expected_interval(&frequency.of_startup())
-        } else {
-            self.expected_interval(frequency)
-        }
-    }
-
-    /// The same, if they do.
-    fn spaced_interval(&self) -> Option<Duration> {
-        if !self.path.ack_spacing.is_on() {
-            return None;
-        }
-        self.path.ack_spacing.interval(&self.ack_spacing_model()?)
-    }
-
-    fn ack_spacing_model(&self) -> Option<AckSpacingModel> {
-        Some(AckSpacingModel {
-            min_rtt: self.path.min_rtt.get()?,
-            smoothed_rtt: self.path.smoothed_rtt?,
-            usual: self.usual_interval(),
-        })
-    }
-
-    fn expected_interval(&self, frequency: &Frequency) -> Duration {
-        let min_rtt = self.frequency_rtt().unwrap_or_default();
-        let Self { config, path, .. } = self;
-        let bandwidth = path.bbr.bandwidth();
-        let least = config.peer.map_or(Duration::ZERO, Peer::min_ack_delay);
-        frequency
-            .expected_interval(bandwidth, min_rtt, config.mss, config.max_ack_delay)
-            .max(least.min(MOST_MIN_ACK_DELAY))
-    }
-
-    /// The sender's part of equation (5), TACK-5.5-1: how many packets of a round trip go
-    /// unreported because their TACK gets lost. Zero while rho, the other part, leaves fewer
-    /// than half a loss among them: then bubbles are of no use, and looking into packets for
-    /// them neither.
-    fn unreported(&self) -> u64 {
-        let mss = self.config.mss.max(1);
-        let min_rtt = self.path.min_rtt.get().unwrap_or_default();
-        let in_round_trip = self.path.bbr.bandwidth().bytes_in(min_rtt) / mss;
-        let Frequency { packets, per_round_trip, .. } = self.config.frequency;
-        // bdp >= beta * L * MSS, or else each TACK stands for L packets.
-        let bound_by_time = in_round_trip as f64 >= per_round_trip * packets as f64;
-        let reported = if bound_by_time { in_round_trip } else { packets };
-        let unreported = self.ack_loss.recent() * reported as f64;
-        if unreported * self.reported_loss_rate < 0.5 { 0 } else { unreported as u64 }
     }
 }

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::Ours;
-use super::closing::{Closing, beyond_version_2};
-use super::dry_run::{GetPlan, Local, WHOLE};
+use super::closing::Closing;
+use super::dry_run::WHOLE;
+use super::dry_run::get::{GetPlan, Local};
 use super::event::End;
 use super::jobs::{Job, Kind, Run};
-use super::options::TransferOptions;
+use super::options::{TransferOptions, beyond_version_2};
 use super::producer::{Producer, Reporter};
 use super::refused::Refused;
 use super::waiting::Waiting;

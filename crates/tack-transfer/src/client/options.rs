@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::attempts::Attempts;
-use crate::error::Error;
+use crate::error::{Error, Feature};
 use crate::protocol::{Filter, Policy, Wanted};
 
 /// Files at the same time, at most.
@@ -102,4 +102,20 @@ impl TransferOptions {
     pub(super) fn parallel(&self) -> usize {
         self.parallel.clamp(1, MAX_PARALLEL)
     }
+}
+
+/// What of the `options` only a server of the current version can serve.
+pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option<Feature> {
+    let policy = &options.policy;
+    let features = [
+        (options.owner, Feature::Owner),
+        (options.xattrs, Feature::Xattrs),
+        (options.checksum && options.dry_run, Feature::Digests),
+        (policy.preserve, Feature::Preserve),
+        (options.delete, Feature::Delete),
+        (policy.update, Feature::Update),
+        (policy.ignore_existing && sends, Feature::IgnoreExisting),
+        (policy.backup.is_some() && sends, Feature::Backup),
+    ];
+    features.into_iter().find(|(is_given, _)| *is_given).map(|(_, feature)| feature)
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::closing::{Closing, Collected, There};
+use super::closing::Closing;
+use super::closing::collected::{Collected, There};
 use super::producer::Reporter;
 use super::server_tree::Remote;
 use crate::protocol::{

@@ -1,5 +1,7 @@
 //! Many files that are offered with one request.
 
+mod other_names;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,13 +12,14 @@ use super::closing::Closing;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
 use crate::protocol::{
-    Digest, Fail, FileEntry, FileSource, Group, Manifest, Message, Offer, Policy, Removed,
-    Resume, Root, SMALL_FILE, Sender, SmallFile, TransferError, WirePath,
+    Digest, Fail, FileEntry, FileSource, Group, Message, Offer, Policy, Removed, Resume, Root,
+    SMALL_FILE, Sender, SmallFile, TransferError, WirePath,
 };
 use crate::quic::HOLES;
 use crate::session::{
     Mailbox, Outcome, kept, send_bundles, send_content, unchanged, with_attributes,
 };
+use other_names::other_names;
 
 /// Where the files of a batch are on this machine.
 #[derive(Clone)]
@@ -285,53 +288,6 @@ impl Exchange {
         }
     }
 
-    /// The server has these files under other names, which are offered in their place.
-    fn take_elsewhere(&mut self, elsewhere: &[(u32, u32)]) -> Result<(), TransferError> {
-        let (closing, base) = (&self.batch.closing, &self.batch.base);
-        let mut offered = Offered::default();
-        for (file, name) in elsewhere {
-            let unknown = || {
-                TransferError::Protocol(format!(
-                    "it names a name of file {file} that it has not"
-                ))
-            };
-            let (names, entry) = self.names.remove(file).ok_or_else(unknown)?;
-            let other = names.get(*name as usize).ok_or_else(unknown)?;
-            let (first, _) = self.files.get(*file as usize).ok_or_else(unknown)?;
-            let theirs = base.join(other)?;
-            closing.note_elsewhere(base.join(first)?, theirs.clone());
-            closing.add_expected(&theirs);
-            self.settled.insert(*file);
-            offered.add(self.batch.origin.path_of(*file), other, &entry)?;
-        }
-        for (groups, paths) in offered.take() {
-            let batch = PutBatch {
-                base: base.clone(),
-                groups,
-                origin: self.batch.origin.with_paths(paths),
-                policy: Arc::clone(&self.batch.policy),
-                closing: closing.clone(),
-                name_within: None,
-                checksum: self.batch.checksum,
-                is_brief: self.batch.is_brief,
-                is_ahead: false,
-                version: self.batch.version,
-            };
-            self.told.follow_up(batch.into_job(&self.told));
-        }
-        Ok(())
-    }
-
-    /// All files that are not elsewhere are there under their first names in the end.
-    fn expect_first_names(&self) -> Result<(), TransferError> {
-        for file in self.names.keys() {
-            if let Some((first, _)) = self.files.get(*file as usize) {
-                self.batch.closing.add_expected(&self.batch.base.join(first)?);
-            }
-        }
-        Ok(())
-    }
-
     fn removed(&self, paths: Vec<String>, others: u64) {
         self.told.removed(&WirePath::root(), Removed { paths, others });
     }
@@ -517,70 +473,6 @@ impl Exchange {
     }
 }
 
-/// Files that have several names, by their numbers, with the others.
-fn other_names(groups: &[Group]) -> HashMap<u32, (Vec<WirePath>, FileEntry)> {
-    let mut found = HashMap::new();
-    let mut number = 0;
-    for group in groups {
-        for (position, file) in group.files.iter().enumerate() {
-            let names = group.names(position);
-            if !names.is_empty() {
-                let file = file.clone().with_inode(group.inode(position));
-                found.insert(number, (names.to_vec(), file));
-            }
-            number += 1;
-        }
-    }
-    found
-}
-
-/// Files that are offered under other names.
-#[derive(Default)]
-struct Offered {
-    manifest: Manifest,
-    /// The directory that has been begun.
-    begun: Option<WirePath>,
-    /// Where the files are here, if they are named one by one.
-    paths: Vec<PathBuf>,
-    full: Vec<(Vec<Group>, Vec<PathBuf>)>,
-}
-
-impl Offered {
-    /// Offers what is known of a file under this `name`.
-    fn add(
-        &mut self,
-        path: Option<PathBuf>,
-        name: &WirePath,
-        file: &FileEntry,
-    ) -> Result<(), TransferError> {
-        let (directory, name) = name.split_last().unwrap_or_default();
-        if self.begun.as_ref() != Some(&directory) {
-            self.begun = Some(directory.clone());
-            let full = self.manifest.directory(Group::new(directory, Vec::new()));
-            self.end(full);
-        }
-        let entry = FileEntry::new(WirePath::new(name)?, file.offer()).with_inode(file.inode());
-        let full = self.manifest.file(entry);
-        self.end(full);
-        self.paths.extend(path);
-        Ok(())
-    }
-
-    fn end(&mut self, full: Option<Vec<Group>>) {
-        let paths = full.map(|groups| (groups, std::mem::take(&mut self.paths)));
-        self.full.extend(paths);
-    }
-
-    /// All of them, message by message.
-    fn take(mut self) -> Vec<(Vec<Group>, Vec<PathBuf>)> {
-        if self.begun.is_some() {
-            let last = self.manifest.take();
-            self.end(Some(last));
-        }
-        self.full
-    }
-}
-
 impl Origin {
     /// Where a file is on this machine, if it is named by that.
     fn path_of(&self, file: u32) -> Option<PathBuf> {
@@ -617,129 +509,4 @@ impl Origin {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::mpsc;
-
-    use super::super::options::TransferOptions;
-    use super::super::producer::Report;
-    use super::*;
-    use crate::protocol::FailCode;
-    use crate::quic::CONTENT_AHEAD;
-
-    /// A batch of files of these names and this content, which it writes into `directory`.
-    fn batch_of(
-        names: &[String],
-        content: &[u8],
-        directory: &Path,
-        policy: Policy,
-        is_ahead: bool,
-    ) -> PutBatch {
-        let (mut files, mut paths) = (Vec::new(), Vec::new());
-        for name in names {
-            let path = directory.join(name);
-            std::fs::write(&path, content).unwrap();
-            let name = WirePath::new(name).unwrap();
-            files.push(FileEntry::new(name, FileSource::look_at(&path).unwrap()));
-            paths.push(path);
-        }
-        PutBatch {
-            base: WirePath::root(),
-            groups: vec![Group { files, ..Group::default() }],
-            origin: Origin::Files(paths),
-            checksum: false,
-            policy: Arc::new(policy),
-            closing: Closing::new(&TransferOptions::default(), WirePath::root(), false, None),
-            name_within: None,
-            is_brief: true,
-            is_ahead,
-            version: CONTENT_AHEAD,
-        }
-    }
-
-    /// Sends three files ahead, under this policy, to a server that answers once all have come and wants the first one
-    /// only. What became of them; `None` if nothing has come before an answer.
-    fn send_ahead(policy: Policy) -> Option<Vec<(String, Outcome)>> {
-        let directory = tempfile::tempdir().unwrap();
-        let names: Vec<_> = (0..3).map(|n| format!("file{n}")).collect();
-        let batch = batch_of(&names, b"content", directory.path(), policy, true);
-        let (report, reports) = mpsc::channel();
-        let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());
-        let mailbox = Mailbox::answered_by(|message| match message {
-            Message::PutMany { ahead: false, .. } => {
-                vec![Message::Fail(Fail { code: FailCode::Io, text: "it waits".to_owned() })]
-            }
-            Message::EndOfBundles => vec![wanted(vec![0]), Message::Stored],
-            _ => Vec::new(),
-        });
-        (batch.into_job(&told).work)(&mailbox).unwrap();
-        drop(told);
-        let outcome = |report| match report {
-            Report::File { name, result } => Some((name, result.ok()?)),
-            _ => None,
-        };
-        reports.into_iter().map(outcome).collect()
-    }
-
-    fn wanted(files: Vec<u32>) -> Message {
-        Message::Wanted {
-            files,
-            compare: Box::default(),
-            kept: Box::default(),
-            attributes: Box::default(),
-            resume: None,
-            within: false,
-            refused: Box::default(),
-        }
-    }
-
-    #[test]
-    fn what_the_server_is_thought_not_to_have_waits_for_no_answer_and_its_answer_counts() {
-        let mut told = send_ahead(Policy::default()).unwrap();
-        told.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let equal: Vec<_> =
-            told.iter().map(|(name, outcome)| (&name[..], outcome.equal)).collect();
-        assert_eq!(equal, [("file0", false), ("file1", true), ("file2", true)]);
-    }
-
-    #[test]
-    fn what_makes_way_is_heard_while_files_are_still_sent() {
-        let directory = tempfile::tempdir().unwrap();
-        // More than the queue to the server takes.
-        let names: Vec<_> = (0..12).map(|n| format!("file{n}")).collect();
-        let content = vec![7; 100_000];
-        let batch = batch_of(&names, &content, directory.path(), Policy::default(), false);
-        let (report, reports) = mpsc::channel();
-        let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());
-        let mut has_told = false;
-        let mailbox = Mailbox::answered_by(move |message| match message {
-            Message::PutMany { .. } => vec![wanted((0..12).collect())],
-            Message::Bundle(_) if !std::mem::replace(&mut has_told, true) => {
-                vec![Message::Removed { paths: vec!["file0".to_owned()], others: 0 }]
-            }
-            Message::EndOfBundles => vec![Message::Stored],
-            _ => Vec::new(),
-        });
-        (batch.into_job(&told).work)(&mailbox).unwrap();
-        drop(told);
-        let (mut removed, mut files) = (Vec::new(), 0);
-        for report in reports {
-            match report {
-                Report::Edited { name, .. } => removed.push(name),
-                Report::File { result, .. } => files += u32::from(result.is_ok()),
-                _ => panic!("something has failed"),
-            }
-        }
-        assert_eq!((removed, files), (vec!["file0".to_owned()], 12));
-    }
-
-    #[test]
-    fn what_may_stay_is_asked_for_first() {
-        for policy in [
-            Policy { update: true, ..Policy::default() },
-            Policy { ignore_existing: true, ..Policy::default() },
-        ] {
-            assert!(send_ahead(policy).is_none());
-        }
-    }
-}
+mod tests;

@@ -6,11 +6,13 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Ours;
-use super::closing::{Closing, beyond_version_2};
-use super::dry_run::{self, Sent};
+use super::closing::Closing;
+use super::dry_run;
+use super::dry_run::send::Sent;
 use super::event::End;
 use super::get::same_name;
 use super::jobs::{Job, Kind, Run};
+use super::options::beyond_version_2;
 use super::producer::{Producer, Reporter};
 use super::put_batch::{Origin, PutBatch};
 use crate::error::{Error, Feature};
@@ -76,7 +78,7 @@ pub(super) fn start(
         let policy = policy_within;
         let checksum = options.checksum;
         let (how, content) = ((&filter, &policy), (checksum, &taken));
-        return dry_run::send(run, &producer, sent, how, &closing, content);
+        return dry_run::send::send(run, &producer, sent, how, &closing, content);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy()));
     let policy_within = Arc::new(policy_within);

@@ -365,7 +365,7 @@ mod tests {
         };
         assert!(large(MAX_BYTES - 6).is_ok() && large(MAX_BYTES - 5).is_err());
         let full = serde_json::to_string(&large(MAX_BYTES - 6).unwrap()).unwrap();
-        assert!(full.len() < super::super::wire::MAX_CONTROL / 2);
+        assert!(full.len() < crate::protocol::MAX_CONTROL / 2);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! nanoseconds (4) of the time of modification, permissions (4), the BLAKE3 digest (32), and the
 //! content itself. Kind 1 has nothing behind it: the receiver's file is the sender's.
 
-use super::wire::{MAX_DATA, Message, Mtime, Offer};
+use super::framing::MAX_DATA;
+use super::wire::{Message, Mtime, Offer};
 use super::{CHUNK, Digest, SMALL_FILE, WireError};
 
 const KIND_CONTENT: u8 = 0;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::make_way::MadeWay;
-use super::part_file::{PartFile, Place, keep_equal};
+use super::part_file::{PartFile, keep_equal};
+use super::place::Place;
 use super::receiver::Store;
 use super::root::{Root, open_file};
 use super::sender::{Source, Stamp};

@@ -10,9 +10,10 @@ use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
 use super::acl;
 use super::owner_writes;
-use super::part_file::{times, write_sparse};
+use super::part_file::times;
 use super::replace::replace;
 use super::root::open_file;
+use super::sparse::write_sparse;
 use super::wire::Mtime;
 
 /// Files with several names that are remembered at most; a peer must not fill the memory.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::owner_writes;
-use super::part_file::{is_held, may_chown_to};
+use super::part_file::is_held;
+use super::place::may_chown_to;
 use super::policy::Policy;
 use super::printable;
 use super::replace::{backup_name, entry_at, keep, kind_of};

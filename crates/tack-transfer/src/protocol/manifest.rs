@@ -15,7 +15,7 @@ pub const MAX_FILES: usize = 256;
 /// Bytes of small files in one request, after which the next request begins.
 const MAX_BYTES: u64 = 2 << 20;
 /// Most bytes of JSON in one message, unless a directory and one thing in it take more. The longest path to it all and
-/// a digest for each file still fit into [`MAX_CONTROL`](super::wire::MAX_CONTROL) beside them.
+/// a digest for each file still fit into [`MAX_CONTROL`](super::MAX_CONTROL) beside them.
 const MAX_JSON: usize = 18 * 1024;
 /// Most other names that a file is offered with.
 const MAX_NAMES: usize = 64;
@@ -338,7 +338,8 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
-    use crate::protocol::wire::{Encoded, Message, Want, WantGroup};
+    use crate::protocol::Encoded;
+    use crate::protocol::wire::{Message, Want, WantGroup};
     use crate::protocol::{Digest, Policy, Suffix};
 
     fn path(text: &str) -> WirePath {

@@ -50,8 +50,10 @@ mod delta;
 mod digest;
 mod disk;
 mod edit;
+mod editor;
 mod error;
 mod filter;
+mod framing;
 mod group_commit;
 mod hidden;
 mod holes;
@@ -62,10 +64,12 @@ mod manifest;
 mod names;
 mod owner_writes;
 mod part_file;
+mod part_name;
 mod part_opening;
 mod pass_through;
 mod paths;
 mod pattern;
+mod place;
 mod plan;
 mod policy;
 mod receiver;
@@ -73,6 +77,7 @@ mod replace;
 mod root;
 mod sender;
 mod small_file;
+mod sparse;
 #[cfg(test)]
 mod testing;
 mod tree;
@@ -88,9 +93,11 @@ pub(crate) use comparing::Waiting;
 pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, Found, Grain, WriteLimit, number_at};
-pub use edit::{Edit, EditKind, Edited, Editor, LinkTarget};
+pub use edit::{Edit, EditKind, Edited, LinkTarget};
+pub use editor::Editor;
 pub use error::TransferError;
 pub use filter::Filter;
+pub use framing::{Decoder, Encoded, MAX_CONTROL, WireError};
 pub use group_commit::GroupCommit;
 pub use incoming::Incoming;
 pub use inodes::Inodes;
@@ -98,9 +105,11 @@ pub use make_way::{Goes, MadeWay, Removed};
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
 pub use owner_writes::leave_directories_closed;
-pub use part_file::{PartFile, RESERVED, check_backup, check_place, is_absent};
+pub use part_file::PartFile;
+pub use part_name::{RESERVED, is_absent};
 pub use pass_through::{Destination, PassThrough, is_closed};
 pub use paths::{NameError, WirePath, printable};
+pub use place::{check_backup, check_place};
 pub use plan::Change;
 pub use policy::{Policy, Suffix};
 pub use receiver::{Receiver, Step, Store};
@@ -110,6 +119,6 @@ pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
 pub use walk::{IS_LINK, IS_SPECIAL, Walk, WalkItem, printed_below};
 pub use wire::{
-    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, Message, Mtime, Offer,
-    Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError, json_len,
+    CHUNK, EntryKind, Fail, FailCode, Message, Mtime, Offer, Resume, Secret, UNKNOWN_SIZE,
+    Want, WantGroup, json_len,
 };

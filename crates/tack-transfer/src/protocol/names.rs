@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::manifest::Group;
-use super::part_file::PartName;
+use super::part_name::PartName;
 use super::{Edit, Filter, Suffix, TransferError, WirePath, printable};
 
 /// Most names that are kept: some 70 MB.

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::part_file::PartName;
+use super::part_name::PartName;
 
 /// Longest accepted path, in bytes.
 const MAX_PATH: usize = 4096;

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use super::owner_writes;
-use super::part_file::PartName;
+use super::part_name::PartName;
 use super::policy::Suffix;
 use super::root::{Root, RootError};
 

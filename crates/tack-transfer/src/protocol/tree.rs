@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use super::disk::is_same_time;
 use super::inodes::{Inodes, separate};
 use super::make_way::MadeWay;
-use super::part_file::{PartFile, Place, keep_equal, may_chown_to};
+use super::part_file::{PartFile, keep_equal};
+use super::place::{Place, may_chown_to};
 use super::policy::Policy;
 use super::replace::{entry_at, kind_of};
 use super::root::{OPENED, Root, RootError, open_file};
@@ -281,7 +282,7 @@ mod tests {
 
     use super::*;
     use crate::protocol::Mtime;
-    use crate::protocol::part_file::PartName;
+    use crate::protocol::part_name::PartName;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()

@@ -14,7 +14,7 @@ use super::disk::{Grain, SPECIAL, number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
-use super::part_file::{PartName, RESERVED};
+use super::part_name::{PartName, RESERVED};
 use super::root::open_file;
 use super::wire::{Mtime, Offer};
 use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::server::{Server, ServerOptions};
+use super::server::Server;
+use super::server_options::ServerOptions;
 use super::{Action, ConnectOptions, Link, Trust};
 use crate::identity::Identity;
 use crate::protocol::{Edit, Encoded, Message, Policy, Resume, Root, Secret, WirePath};

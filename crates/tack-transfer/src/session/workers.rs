@@ -10,7 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tack_endpoint::{Endpoint, Waker};
 
 use super::first_session::first_session;
-use super::server::{Server, ServerOptions};
+use super::server::Server;
+use super::server_options::ServerOptions;
 use super::shared::{SharedCcParameters, SharedStrangers, Wake};
 use super::strangers::MAX_OF_STRANGER;
 use crate::error::Error;
