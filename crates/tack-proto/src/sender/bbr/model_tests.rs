@@ -125,6 +125,19 @@ fn a_probe_that_loses_two_percent_ends_and_bounds_the_flight() {
 }
 
 #[test]
+fn the_probe_behind_one_that_went_too_high_is_gentle() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    let before = flow.bbr.bandwidth();
+    assert_eq!(flow.bbr.pacing_rate(&PATH), before.scaled(1.25));
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    flow.until(ProbeBwPhase::Refill);
+    flow.until(ProbeBwPhase::Up);
+    assert_eq!(flow.bbr.bandwidth(), before);
+    assert_eq!(flow.bbr.pacing_rate(&PATH), before.scaled(1.05), "TACK-6.2-17");
+}
+
+#[test]
 fn the_probe_behind_one_that_went_too_high_stops_where_that_did() {
     let mut flow = Flow::cruising();
     flow.until(ProbeBwPhase::Up);
