@@ -46,7 +46,7 @@ deviations! {
     Acceleration,
     /// The first probe of a series lasts 70 ms, or 55, at most (TACK-6.2-13). Without: a round trip.
     FirstProbe,
-    /// Where others queue nothing, probes behind one that lost too much have a gain of 1.05 (TACK-6.2-17). Without: 1.25.
+    /// Where others queue nothing, probes behind one that lost too much have a gain of 1.05 (TACK-6.2-18). Without: 1.25.
     GentleProbes,
     /// Jitter counts as part of RTTmin (TACK-6.2-12). Without: it does not.
     Jitter,

@@ -134,7 +134,7 @@ fn the_probe_behind_one_that_went_too_high_is_gentle() {
     flow.until(ProbeBwPhase::Refill);
     flow.until(ProbeBwPhase::Up);
     assert_eq!(flow.bbr.bandwidth(), before);
-    assert_eq!(flow.bbr.pacing_rate(&PATH), before.scaled(1.05), "TACK-6.2-17");
+    assert_eq!(flow.bbr.pacing_rate(&PATH), before.scaled(1.05), "TACK-6.2-18");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::bandwidth::Bandwidth;
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
-/// TACK-6.2-17: where a probe lost too much and others queue nothing, the next ones go no higher. They find the end of the
+/// TACK-6.2-18: where a probe lost too much and others queue nothing, the next ones go no higher. They find the end of the
 /// buffer again, and what a probe sends beyond it until that shows is lost.
 const GENTLE_UP: f64 = 1.05;
 /// So many of them: at one in 2 to 3 s (TACK-6.2-6) the buffer is tried in full about twice a minute.
@@ -417,7 +417,7 @@ mod tests {
         (gain - expected).abs() < 1e-9
     }
 
-    // TACK-6.2-17
+    // TACK-6.2-18
     #[test]
     fn behind_a_probe_that_lost_too_much_sixteen_go_up_a_twentieth_and_look_for_a_fifth_of_the_growth()
      {
@@ -451,7 +451,7 @@ mod tests {
         let mut contested = gentle();
         contested.is_contested = true;
         contested.on_enter(now, Up, (UNITS.probe, None), RATE);
-        assert!(is(contested.gain(Up), PROBE_UP), "TACK-6.2-17");
+        assert!(is(contested.gain(Up), PROBE_UP), "TACK-6.2-18");
         let mut repeated = gentle();
         repeated.on_enter(now, Up, (UNITS.probe, None), RATE);
         repeated.is_contested = true;
