@@ -1,4 +1,4 @@
-//! A server on a thread of its own, for who has other things to do.
+//! A server on a thread of its own, for a caller that has other things to do.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -45,7 +45,7 @@ pub struct ServerOptions {
     /// The file that keeps what connections have observed; without one a server keeps it in memory.
     pub cc_parameters: Option<Store>,
     /// Whether requests may come with a client's first packet (0-RTT). Those that change something are served once
-    /// the handshake is complete: what a client has sent early, others who have recorded it can send again.
+    /// the handshake is complete: others can record what a client has sent early, and send it again.
     pub early_data: bool,
     /// Whether there is a TLS session before anybody has connected
     /// ([`Server::first_session`](super::Server::first_session)).

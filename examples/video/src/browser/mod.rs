@@ -88,7 +88,7 @@ pub fn reachable(local: SocketAddr) -> SocketAddr {
 
 /// The command by which Chromium opens the page of a server of HTTP/3 whose certificate has a key of that hash.
 ///
-/// Chromium would ask by TCP first, and it overlooks who has signed a certificate in a profile of its own only.
+/// Chromium would ask by TCP first, and only in a profile of its own does it ignore who has signed a certificate.
 pub fn chromium_command(server: SocketAddr, key_hash: &str) -> String {
     // It forces no QUIC to an IPv6 address, only to a name.
     let (origin, rule) = if server.is_ipv6() {

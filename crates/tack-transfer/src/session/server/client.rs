@@ -23,7 +23,7 @@ pub(super) const HELLO_STREAM: u64 = 0;
 /// Workers of one connection, those included whose stream has ended.
 const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
 
-/// The same before the handshake is complete: early data may be somebody's who has recorded it.
+/// The same before the handshake is complete: somebody who has recorded early data may have sent it.
 const MAX_EARLY_WORKERS: usize = 4;
 
 /// Workers of all connections at which a connection gets none beyond [`LEAST_WORKERS`].
@@ -147,7 +147,7 @@ impl Client {
     }
 }
 
-/// However a connection ends, nobody waits for its handshake any more.
+/// Nobody waits for its handshake any more, however a connection ends.
 impl Drop for Client {
     fn drop(&mut self) {
         self.life.handshake.close();

@@ -52,6 +52,7 @@ struct Times {
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 3);
+    let seeds_of_others = context.seeds(3, 1);
     let times = Times {
         duration: Duration::from_secs(context.pick(120, 45)),
         warm_up: Duration::from_secs(context.pick(20, 10)),
@@ -102,9 +103,10 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "duration_s": times.duration.as_secs_f64(),
             "warm_up_s": warm_up.as_secs_f64(),
             "tack_starts_after_s": BEFORE.as_secs_f64(),
+            "seeds_of_others": seeds_of_others,
         }),
         seeds,
-        tables: vec![table, in_its_place(context, times)?],
+        tables: vec![table, in_its_place(context, &seeds_of_others, times)?],
         plots: Vec::new(),
         checks,
         notes: vec![
@@ -120,18 +122,15 @@ fn measure(context: &Context) -> Result<Findings, Error> {
 }
 
 /// What flows of the other kinds have in TACK's place.
-fn in_its_place(context: &Context, times: Times) -> Result<Table, Error> {
+fn in_its_place(context: &Context, seeds: &[u64], times: Times) -> Result<Table, Error> {
     const OTHERS: [Contender; 3] =
         [Contender::QUICHE_CUBIC, Contender::QUINN, Contender::QUICHE_BBR];
-    let seeds = context.seeds(3, 1);
-    let beside = |path: (Option<f64>, u64, f64), first: Contender| {
-        OTHERS.map(|late| (path, late, first))
-    };
     let cells: Vec<Cell> = PATHS
         .iter()
-        .flat_map(|path| OTHERS.map(|first| beside(*path, first)).concat())
+        .flat_map(|path| OTHERS.map(|first| OTHERS.map(|late| (*path, late, first))))
+        .flatten()
         .collect();
-    let runs = simulate(context, &cells, &seeds, times)?;
+    let runs = simulate(context, &cells, seeds, times)?;
     let mut table = Table::new("Share of others that begin as late")
         .text("link", "link")
         .number("rtt_ms", "RTT", "ms", 0)
