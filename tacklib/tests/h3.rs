@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use tacklib::h3::{self, NameValue};
-use tacklib::{Config, Connection};
+use tacklib::{Config, Connection, Profile};
 
 /// A client and a server with HTTP/3 over them.
 struct Web {
@@ -404,12 +404,14 @@ struct Ends {
 
 impl Ends {
     fn new() -> Self {
+        Self::with(&mut tack_config(), &mut tack_config())
+    }
+
+    fn with(client: &mut Config, server: &mut Config) -> Self {
         let scid = quiche::ConnectionId::from_ref(&[0xc1; 16]);
         let (from, to) = (client_address(), server_address());
-        let mut config = tack_config();
-        let client = tacklib::connect_with_buffer_factory(None, &scid, from, to, &mut config);
-        let mut ends =
-            Self { client: client.unwrap(), server: tack_server(&mut tack_config()) };
+        let client = tacklib::connect_with_buffer_factory(None, &scid, from, to, client);
+        let mut ends = Self { client: client.unwrap(), server: tack_server(server) };
         ends.exchange();
         assert!(ends.client.is_established());
         ends
@@ -446,6 +448,49 @@ fn a_body_without_a_copy_stays_whole_where_it_is_refused() {
     let stream = http.send_request(&mut ends.client, &request(), false).unwrap();
     let sent = http.send_body_zc(&mut ends.client, stream, &mut body, true).unwrap();
     assert!(sent > 0 && body == longer_than_the_buffer[sent..]);
+}
+
+/// A client writes a body as its stream is told to be writable; how much of it the server has read in a second.
+fn upload_without_a_copy(profile: Profile, initial_max_data: u64, bytes: usize) -> usize {
+    let (mut client, mut server) = (profile_config(profile), profile_config(profile));
+    client.set_initial_congestion_window_packets(100);
+    server.set_initial_max_data(initial_max_data);
+    let mut ends = Ends::with(&mut client, &mut server);
+    let config = h3::Config::new().unwrap();
+    let mut http = h3::Connection::with_transport(&mut ends.client, &config).unwrap();
+    let mut server = h3::Connection::with_transport(&mut ends.server, &config).unwrap();
+    let stream = http.send_request(&mut ends.client, &request(), false).unwrap();
+    let mut body = bytes::Bytes::from(pattern(bytes));
+    let (mut read, mut buffer) = (0, [0; 10_000]);
+    for _ in 0..10 {
+        while let Some(writable) = ends.client.stream_writable_next() {
+            if writable == stream && !body.is_empty() {
+                let written = http.send_body_zc(&mut ends.client, stream, &mut body, true);
+                assert!(written.is_ok() || written == Err(h3::Error::Done), "{written:?}");
+            }
+        }
+        ends.exchange();
+        while server.poll(&mut ends.server).is_ok() {
+            while let Ok(len) = server.recv_body(&mut ends.server, stream, &mut buffer) {
+                read += len;
+            }
+        }
+        ends.exchange();
+    }
+    read
+}
+
+#[test]
+fn a_body_without_a_copy_goes_on_however_little_room_a_part_of_it_has_left() {
+    for profile in [Profile::Default, Profile::Off] {
+        // A DATA frame's header is one to three bytes shorter than what is left free for it.
+        for room in 0..40 {
+            // So many bytes are for the streams of HTTP/3, and for the request.
+            let max_data = 16_384 + 90 + room;
+            let read = upload_without_a_copy(profile, max_data, 40_000);
+            assert_eq!(read, 40_000, "{profile:?}, {max_data}");
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,11 @@ impl<F: BufFactory> Connection<F> {
         &mut self.inner
     }
 
+    /// Whether what is written passes the send buffer; else quiche alone says what can be written.
+    pub(crate) fn has_send_buffer(&self) -> bool {
+        self.is_enabled()
+    }
+
     /// Room for writing, bytes.
     pub(crate) fn send_room(&self) -> usize {
         if self.is_enabled() { self.seam.send_buffer.room() } else { usize::MAX }

@@ -201,6 +201,10 @@ impl Connection {
         F: BufFactory,
         F::Buf: BufSplit,
     {
+        if !conn.has_send_buffer() {
+            // quiche tells itself when there is room again.
+            return self.inner.send_body_zc(conn.followed(), stream_id, body, fin);
+        }
         let capacity = conn.followed().stream_capacity(stream_id);
         if matches!(capacity, Err(quiche::Error::StreamStopped(_))) {
             let refused = self.inner.send_body(conn.followed(), stream_id, &[], true);
