@@ -147,3 +147,85 @@ fn a_key_frame_is_a_train_at_its_beginning_alone() {
     }
     assert!(longest < 15 * MS, "{longest:?}");
 }
+
+/// The same as [`pair`], where the client asks for so long an interval under a light load.
+fn pair_with_interval(interval: Duration) -> Ends {
+    let mut client = profile_config(Profile::Video);
+    let mut server = profile_config(Profile::Default);
+    client.enable_dgram(true, 100, 100);
+    server.enable_dgram(true, 100, 100);
+    let mut tack = *client.tack();
+    tack.light_load_ack_interval = interval;
+    client.set_tack(tack);
+    let (client, server) = (tack_client(&mut client), tack_server(&mut server));
+    let mut pair = Pair::new(client, server).with_delay(20 * MS).with_rate(MBPS).with_headers();
+    pair.handshake();
+    pair
+}
+
+/// How many TACKs and IACKs the server sends for so many seconds of frames in DATAGRAMs.
+fn acknowledgements(pair: &mut Ends, seconds: usize, parts: usize) -> u64 {
+    let sent = |pair: &Ends| {
+        let stats = pair.server.tack_stats();
+        stats.tacks_sent + stats.iacks_sent
+    };
+    let before = sent(pair);
+    send_datagrams(pair, 30 * seconds, parts, 1000);
+    sent(pair) - before
+}
+
+// TACK-5.1-10
+#[test]
+fn a_source_that_needs_little_of_its_path_is_acknowledged_a_few_times_a_second() {
+    let (mut seldom, mut usual) =
+        (pair_with_interval(200 * MS), pair_with_interval(Duration::ZERO));
+    for pair in [&mut seldom, &mut usual] {
+        send_datagrams(pair, 60, 3, 1000);
+    }
+    let (few, many) = (acknowledgements(&mut seldom, 4, 3), acknowledgements(&mut usual, 4, 3));
+    // A number that is skipped on purpose draws one, too.
+    assert!((16..=36).contains(&few), "{few}");
+    assert!(many > 3 * few, "{many} and {few}");
+    assert!((0.9..1.1).contains(&estimate(&seldom)), "{}", estimate(&seldom));
+    // 840 of 1,000 kB/s.
+    acknowledgements(&mut seldom, 1, 28);
+    let many = acknowledgements(&mut seldom, 2, 28);
+    assert!(many > 100, "{many} under a heavy load");
+}
+
+// TACK-4.2-9
+#[test]
+fn what_gets_lost_under_a_light_load_is_sent_again_as_soon_as_under_any_other() {
+    let mut took = Vec::new();
+    for interval in [200 * MS, Duration::ZERO] {
+        let mut pair = pair_with_interval(interval);
+        send_datagrams(&mut pair, 90, 3, 1000);
+        let mut packets = 0;
+        pair.tamper_up(Box::new(move |datagram| {
+            packets += 1;
+            (packets != 3).then_some(datagram)
+        }));
+        let began = std::time::Instant::now();
+        let mut buffer = vec![0; 65536];
+        pair.client.stream_send(2, &[7; 8000], true).unwrap();
+        let mut read = 0;
+        while read < 8000 {
+            pair.run_for(MS);
+            if let Ok((len, _)) = pair.server.stream_recv(2, &mut buffer) {
+                read += len;
+            }
+        }
+        took.push(began.elapsed());
+    }
+    assert!(took[0] <= took[1] + 5 * MS && took[0] < 110 * MS, "{took:?}");
+}
+
+#[test]
+fn a_source_that_stops_to_measure_is_acknowledged_as_any_other() {
+    let mut pair = pair_with_interval(200 * MS);
+    send_datagrams(&mut pair, 60, 3, 1000);
+    pair.client.set_packet_trains(false);
+    send_datagrams(&mut pair, 30, 3, 1000);
+    let many = acknowledgements(&mut pair, 2, 3);
+    assert!(many > 50, "{many}");
+}

@@ -24,8 +24,9 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// Round trip up to which there is one TACK for each.
 const SHORT_PATH_INTERVAL: Duration = Duration::from_millis(20);
 
-/// No TACK interval is longer: half a round trip of 200 ms.
-const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
+/// No TACK interval of equation (4) is longer: half a round trip of 200 ms. A longer one tells a TACK peer that the load
+/// is light (TACK-5.1-10).
+pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Profile {
     /// L = 10 and beta = 2: few acknowledgements.

@@ -222,6 +222,7 @@ fn tack_config() -> Result<tacklib::Config> {
     config.set_initial_max_streams_bidi(100);
     config.set_initial_max_streams_uni(100);
     config.enable_dgram(true, 64, 64);
+    config.set_tack(tacklib::TackConfig::new(tacklib::Profile::Video));
     Ok(config)
 }
 

@@ -438,5 +438,6 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.saved = parts.cc_parameters;
     sender.max_jump = config.max_jump;
     sender.packet_trains = config.packet_trains && agreement.tack;
+    sender.light_load_ack_interval = config.light_load_ack_interval;
     sender
 }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::loss_detection::PACKET_THRESHOLD;
+use crate::profiles::LONGEST_INTERVAL;
 
 /// Where every packet is acknowledged, and where the peer asks, acknowledgements are at least this far apart: a peer
 /// that floods draws no more of them than 8,000 a second.
@@ -145,6 +146,33 @@ impl AckPolicy {
         self.early.get_or_insert(at);
     }
 
+    /// Whether the sender has asked for what it asks for under a light load (TACK-5.1-10).
+    fn is_load_light(&self) -> bool {
+        matches!(self.rule, Rule::Tack { packets: 2.., interval } if interval > LONGEST_INTERVAL)
+    }
+
+    /// Whether a TACK tells of a loss event instead of an IACK (TACK-4.2-9): the next one is long in coming, and would
+    /// tell little more.
+    pub fn replaces_iack(&self, now: Instant) -> bool {
+        let since = self.last_sent.map(|last| now.saturating_duration_since(last));
+        self.is_load_light() && since.is_none_or(|since| since >= self.max_ack_delay / 4)
+    }
+
+    /// A packet has queued for longer than `max_ack_delay`. Under a light load none does (TACK-4.2-9): an
+    /// acknowledgement leaves so long after the last one.
+    pub fn on_queue(&mut self, now: Instant) {
+        if self.is_load_light() {
+            let at = self.last_sent.map_or(now, |sent| now.max(sent + self.max_ack_delay));
+            self.early.get_or_insert(at);
+        }
+    }
+
+    /// A stream has ended: the sender may have nothing more to send, and wait (TACK-4.2-4). Under a light load another
+    /// frame follows (TACK-4.2-9).
+    pub fn on_stream_end(&mut self) {
+        self.immediate |= !self.is_load_light();
+    }
+
     /// Whether the next acknowledgement was asked for at once.
     pub fn is_immediate(&self) -> bool {
         self.immediate
@@ -246,6 +274,50 @@ mod tests {
         assert_eq!(policy.deadline(), Some(t0 + 51 * MS));
         policy.on_ack_eliciting(t0 + MS);
         assert_eq!(policy.deadline(), Some(t0 + 500 * MS));
+    }
+
+    fn under_light_load() -> (AckPolicy, Instant) {
+        let (mut policy, t0) = tack();
+        policy.set_rule(Rule::Tack { packets: 2, interval: 200 * MS });
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_ack_eliciting(t0 + MS);
+        (policy, t0)
+    }
+
+    #[test]
+    fn under_a_light_load_the_end_of_a_stream_waits_and_otherwise_it_does_not() {
+        let (mut policy, t0) = under_light_load();
+        policy.on_stream_end();
+        assert_eq!(policy.deadline(), Some(t0 + 200 * MS));
+        policy.set_rule(Rule::Tack { packets: 2, interval: 100 * MS });
+        policy.on_stream_end();
+        assert!(policy.is_due(t0 + MS), "the longest interval of any other load");
+        let (mut policy, t0) = tack();
+        policy.set_rule(Rule::Tack { packets: 1, interval: 200 * MS });
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_stream_end();
+        assert!(policy.is_due(t0 + MS), "acknowledgements that fill their path");
+    }
+
+    #[test]
+    fn under_a_light_load_a_queue_is_told_after_max_ack_delay() {
+        let (mut policy, t0) = under_light_load();
+        policy.on_queue(t0 + 10 * MS);
+        assert_eq!(policy.deadline(), Some(t0 + 50 * MS));
+        let (mut policy, t0) = tack();
+        policy.set_rule(Rule::Tack { packets: 2, interval: 100 * MS });
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_queue(t0 + 10 * MS);
+        assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "another load may queue");
+    }
+
+    #[test]
+    fn under_a_light_load_a_tack_takes_the_place_of_an_iack_unless_one_has_just_left() {
+        let (policy, t0) = under_light_load();
+        assert!(!policy.replaces_iack(t0 + 12 * MS));
+        assert!(policy.replaces_iack(t0 + 13 * MS));
+        assert!(!tack().0.replaces_iack(t0 + 40 * MS));
     }
 
     #[test]

@@ -223,10 +223,13 @@ impl Receiver {
             }
             self.policy.on_ack_eliciting(now);
             if packet.ends_stream {
-                self.policy.request_immediate();
+                self.policy.on_stream_end();
             }
             if congestion_begins {
                 self.policy.request_early(now);
+            }
+            if above_lowest > Some(self.config.max_ack_delay) {
+                self.policy.on_queue(now);
             }
             // TACK-4.3-3: between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
@@ -347,7 +350,11 @@ impl Receiver {
         }
         // A TACK that is all but due says it too.
         let soon = self.interval.is_some_and(|interval| self.policy.is_due(now + interval / 8));
-        Some(if soon { Due::Tack } else { Due::Iack(IackEvent::Loss) })
+        Some(if soon || self.policy.replaces_iack(now) {
+            Due::Tack
+        } else {
+            Due::Iack(IackEvent::Loss)
+        })
     }
 
     /// When something becomes due if nothing else arrives.

@@ -52,6 +52,9 @@ const STARTUP_PER_ROUND_TRIP: f64 = 16.0;
 /// L in Startup, as RFC 9000 section 13.2.2 recommends it.
 const STARTUP_PACKETS: u64 = 2;
 
+/// L under a light load: the few packets of a frame are not to be acknowledged before the interval is over.
+const LIGHT_LOAD_PACKETS: u64 = 2;
+
 /// The parameters of equation (4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequency {
@@ -110,6 +113,12 @@ impl Frequency {
     pub(super) fn spaced(self, interval: Duration) -> Self {
         let longest_interval = self.longest_interval.max(interval);
         Self { packets: 1, shortest_interval: interval, longest_interval, ..self }
+    }
+
+    /// The parameters under a light load: one acknowledgement for each such interval, and a lone packet is held for no
+    /// longer than usual (TACK-5.1-10).
+    pub(super) fn light(self, interval: Duration) -> Self {
+        Self { packets: LIGHT_LOAD_PACKETS.min(self.packets), ..self.spaced(interval) }
     }
 
     /// f_tack in hertz.

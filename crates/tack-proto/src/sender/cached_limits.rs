@@ -73,7 +73,10 @@ impl Sender {
         let frequency = &self.config.frequency;
         let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
         let usual_ack_interval = self.usual_interval();
-        let ack_interval = self.spaced_interval().unwrap_or(usual_ack_interval);
+        let ack_interval = self
+            .spaced_interval()
+            .or_else(|| self.path.light_load.expected_interval())
+            .map_or(usual_ack_interval, |longer| longer.max(usual_ack_interval));
         let min_rtt = self.path.min_rtt.get();
         let deviations = self.config.bbr.deviations;
         let is_short = deviations.has(Deviation::ShortPaths)
@@ -99,10 +102,13 @@ impl Sender {
 
     fn wanted_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.frequency_rtt()?;
-        let (frequency, startup) = match self.spaced_interval() {
-            Some(spaced) => (self.config.frequency.spaced(spaced), false),
-            None => (self.config.frequency, self.is_starting()),
-        };
+        let usual = self.config.frequency;
+        let (frequency, startup) =
+            match (self.spaced_interval(), self.path.light_load.interval()) {
+                (Some(spaced), _) => (usual.spaced(spaced), false),
+                (None, Some(interval)) => (usual.light(interval), false),
+                (None, None) => (usual, self.is_starting()),
+            };
         self.frequency.as_ref()?.next_frame(
             &frequency,
             startup,

@@ -47,6 +47,9 @@ pub struct SenderConfig {
     /// Whether the path is measured with packet trains while the application sends less than it may, to
     /// a peer that reports their arrival (TACK-6.8).
     pub packet_trains: bool,
+    /// The longest time between two acknowledgements of a source that needs little of the path, by what packet trains
+    /// show of it (TACK-5.1-10); zero: as of any other.
+    pub light_load_ack_interval: Duration,
     /// 64 random bits that the peer cannot know, for the first number skipped on
     /// purpose.
     pub random: u64,
@@ -71,6 +74,7 @@ impl SenderConfig {
             saved: None,
             max_jump: DEFAULT_MAX_JUMP,
             packet_trains: false,
+            light_load_ack_interval: Duration::ZERO,
             random,
         }
     }

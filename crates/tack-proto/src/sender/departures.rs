@@ -3,8 +3,9 @@
 
 use std::time::Instant;
 
+use super::light_load::Load;
 use super::sent_packets::{FlightId, Leaving, Pace};
-use super::{Deviation, PathId, Sender};
+use super::{Deviation, PathId, Peer, Sender};
 use crate::ecn::{Ecn, EcnCodepoint};
 use crate::frame::AckFrequency;
 
@@ -82,6 +83,7 @@ impl Sender {
                 if self.config.packet_trains {
                     let stamped = departure.has_timestamp;
                     self.path.trains.on_sent(now, packet_number, self.sent_bytes, stamped);
+                    self.follow_load(now, bytes);
                 }
             }
         }
@@ -126,6 +128,24 @@ impl Sender {
         let path = self.limits.path;
         if self.path.bbr.on_packet_sent(now, (packet_number, bytes as u64), &path) {
             self.restart_pacer(now);
+            self.recompute();
+        }
+    }
+
+    /// TACK-5.1-10
+    fn follow_load(&mut self, now: Instant, bytes: usize) {
+        let longest_interval = self.config.light_load_ack_interval;
+        if longest_interval.is_zero() || !matches!(self.config.peer, Some(Peer::Tack { .. })) {
+            return;
+        }
+        let mut light_load = self.path.light_load;
+        let has_changed = light_load.on_sent(now, bytes as u64, || Load {
+            capacity: self.measured_by_trains(now),
+            longest_pause: self.least_probe_timeout() * 2 / 3,
+            longest_interval,
+        });
+        self.path.light_load = light_load;
+        if has_changed {
             self.recompute();
         }
     }

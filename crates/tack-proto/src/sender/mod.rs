@@ -21,6 +21,7 @@ mod jitter;
 mod late_tests;
 #[cfg(test)]
 mod left_tests;
+mod light_load;
 mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;
@@ -75,6 +76,7 @@ use cached_limits::CachedLimits;
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
+use light_load::LightLoad;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, Pacer};
@@ -332,6 +334,7 @@ impl Sender {
         if self.config.packet_trains != enabled {
             self.config.packet_trains = enabled;
             self.path.trains = PacketTrains::default();
+            self.path.light_load = LightLoad::default();
             self.recompute();
         }
     }
@@ -410,6 +413,11 @@ impl Sender {
     /// An upper bound of the probe timeout (RFC 9002 section 6.2.1) in any QUIC stack.
     pub fn probe_timeout(&self) -> Duration {
         3 * self.path.smoothed_rtt.unwrap_or(INITIAL_RTT) + self.config.max_ack_delay
+    }
+
+    /// A lower bound of the same.
+    fn least_probe_timeout(&self) -> Duration {
+        self.path.smoothed_rtt.unwrap_or_default() + self.config.max_ack_delay
     }
 
     /// What is known of ECN on the path that data goes over.

@@ -12,6 +12,7 @@ use super::black_hole::BlackHole;
 use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
+use super::light_load::LightLoad;
 use super::packet_trains::PacketTrains;
 use super::restart::Restart;
 use super::sent_packets::FlightId;
@@ -50,6 +51,7 @@ pub(super) struct PathState {
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
     pub ack_spacing: AckSpacing,
+    pub light_load: LightLoad,
     /// How much later than alpha after the last one a TACK has come while data flowed.
     pub ack_late: Spread,
     /// When the last TACK came, or ACK of a stock peer, if data has been flowing since.
@@ -94,6 +96,7 @@ impl PathState {
             rtt_jitter: Jitter::default(),
             ack_path: AckPathDelay::default(),
             ack_spacing: AckSpacing::default(),
+            light_load: LightLoad::default(),
             ack_late: Spread::default(),
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
@@ -126,6 +129,7 @@ impl PathState {
         self.careful_resume.on_path_change();
         self.bbr.on_resumed(now, path);
         self.ecn.enter();
+        self.light_load = LightLoad::default();
     }
 
     /// A round trip by the sender's own record, and what the receiver says to have held the acknowledgement for.

@@ -147,7 +147,8 @@ fn table(link: &str, runs: &[Vec<ScenarioReport>]) -> Table {
         .number("queue_p95_of_worst_step_ms", "of the worst step", "ms", 1)
         .number("frame_delay_p50_ms", "frame p50", "ms", 1)
         .number("frame_delay_p99_ms", "frame p99", "ms", 1)
-        .number("lost", "resent", "", 0);
+        .number("lost", "resent", "", 0)
+        .number("acks_per_second", "ACKs", "1/s", 1);
     for ((source, ..), reports) in SOURCES.iter().zip(runs) {
         let of = |value: &dyn Fn(&FlowReport) -> f64| median_of(reports, value);
         let frames = |flow: &FlowReport| flow.delivered_frames.clone().unwrap_or_default();
@@ -162,6 +163,7 @@ fn table(link: &str, runs: &[Vec<ScenarioReport>]) -> Table {
             of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
             of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY)).into(),
             of(&|flow| flow.retransmitted as f64).into(),
+            of(&|flow| flow.ack_packets as f64 / DURATION.as_secs_f64()).into(),
         ]);
     }
     table
