@@ -33,7 +33,8 @@ pub enum Profile {
     /// For live video (section VII-D of the paper): L = 2 and beta = 4, a ProbeBW cycle of 16
     /// probe units and a bandwidth filter of 20, half of the default, so that a change of the
     /// path is followed in half the time; ProbeRTT after 2.5 s, at three quarters of the rate; an
-    /// initial window of 32 packets, packet trains, and a send buffer of 100 ms.
+    /// initial window of 32 packets, packet trains, a send buffer of 100 ms, and 200 ms between
+    /// acknowledgements of a source that needs little of the path.
     Video,
     /// L = 1: small flows are acknowledged packet by packet; large ones are
     /// bound by beta all the same.
@@ -70,7 +71,7 @@ pub struct TackConfig {
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
     /// The same for a source that needs less than a quarter of the path, by what packet trains show of it: 0, which
-    /// makes no difference, video 200 ms. Losses are told at once in any case, and so is a queue.
+    /// makes no difference, video 200 ms. Losses are told at once in any case, and so is a queue. That a stream has arrived is known so much later.
     pub light_load_ack_interval: Duration,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
