@@ -138,6 +138,8 @@ impl AckPolicy {
     pub fn request_early(&mut self, now: Instant) {
         let spacing = match self.rule {
             Rule::EveryPacket => return,
+            // TACK-4.2-9
+            Rule::Tack { .. } if self.is_load_light() => self.max_ack_delay,
             Rule::Tack { interval, .. } => interval / 2,
             // TACK-8-9. The draft has no bound: the peer chose to be told.
             Rule::Delayed { .. } => Duration::ZERO,
@@ -158,12 +160,11 @@ impl AckPolicy {
         self.is_load_light() && since.is_none_or(|since| since >= self.max_ack_delay / 4)
     }
 
-    /// A packet has queued for longer than `max_ack_delay`. Under a light load none does (TACK-4.2-9): an
-    /// acknowledgement leaves so long after the last one.
+    /// A packet has queued for longer than `max_ack_delay`. Under a light load none does: the sender wants to know soon
+    /// (TACK-4.2-9).
     pub fn on_queue(&mut self, now: Instant) {
         if self.is_load_light() {
-            let at = self.last_sent.map_or(now, |sent| now.max(sent + self.max_ack_delay));
-            self.early.get_or_insert(at);
+            self.request_early(now);
         }
     }
 
@@ -300,10 +301,12 @@ mod tests {
     }
 
     #[test]
-    fn under_a_light_load_a_queue_is_told_after_max_ack_delay() {
-        let (mut policy, t0) = under_light_load();
-        policy.on_queue(t0 + 10 * MS);
-        assert_eq!(policy.deadline(), Some(t0 + 50 * MS));
+    fn under_a_light_load_a_queue_and_a_mark_are_told_after_max_ack_delay() {
+        for news in [AckPolicy::on_queue, AckPolicy::request_early] {
+            let (mut policy, t0) = under_light_load();
+            news(&mut policy, t0 + 10 * MS);
+            assert_eq!(policy.deadline(), Some(t0 + 50 * MS));
+        }
         let (mut policy, t0) = tack();
         policy.set_rule(Rule::Tack { packets: 2, interval: 100 * MS });
         policy.on_ack_eliciting(t0 + MS);
