@@ -297,7 +297,7 @@ mod tests {
                     interval > range.start * MS && interval < range.end * MS
                 })
             };
-            assert_eq!(expected.map_or(interval.is_none(), is_expected), true, "{interval:?}");
+            assert!(expected.map_or(interval.is_none(), is_expected), "{interval:?}");
         }
     }
 
