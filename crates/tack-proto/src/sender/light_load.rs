@@ -1,6 +1,6 @@
 //! A source that needs little of its path is acknowledged less often (TACK-5.1-10).
 //!
-//! Equation (4) says how soon a sender has to hear of its path that fills it. A live source that needs a quarter of the
+//! Equation (4) says how soon a sender that fills its path has to hear of it. A live source that needs a quarter of the
 //! path fills no queue, and its rate follows the encoder. Losses are told at once in any case, and so is a queue
 //! (TACK-4.2-9); what is left for TACKs to do is to free the send buffer.
 
