@@ -76,7 +76,6 @@ use cached_limits::CachedLimits;
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
-use light_load::LightLoad;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, Pacer};
@@ -334,7 +333,6 @@ impl Sender {
         if self.config.packet_trains != enabled {
             self.config.packet_trains = enabled;
             self.path.trains = PacketTrains::default();
-            self.path.light_load = LightLoad::default();
             self.recompute();
         }
     }
