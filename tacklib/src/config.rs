@@ -20,7 +20,7 @@ const SEND_BUFFER: usize = 4 * 1024 * 1024;
 const VIDEO_SEND_BUFFER_TIME: Duration = Duration::from_millis(100);
 
 /// Longest time between acknowledgements of a live source that needs little of its path: a few frames.
-const VIDEO_LIGHT_LOAD_ACK_INTERVAL: Duration = Duration::from_millis(200);
+const VIDEO_LIGHT_LOAD_ACK_INTERVAL: Duration = Duration::from_millis(400);
 
 /// A set of defaults for a kind of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +70,8 @@ pub struct TackConfig {
     /// Longest time between acknowledgements, however long the path: 100 ms, or the peer's
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
-    /// The same for a source that needs less than a quarter of the path, by what packet trains show of it: 0, which
-    /// makes no difference, video 200 ms. Losses are told at once in any case, and so is a queue; that a stream
+    /// The same for a source that needs less than a quarter of the path, by what packet trains show of it: 0, which as
+    /// all up to 100 ms makes no difference, video 400 ms. Losses are told at once in any case, and so is a queue; that a stream
     /// has arrived is known up to that much later.
     pub light_load_ack_interval: Duration,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes

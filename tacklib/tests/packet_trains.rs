@@ -150,8 +150,14 @@ fn a_key_frame_is_a_train_at_its_beginning_alone() {
 
 /// The same as [`pair`], where the client asks for so long an interval under a light load.
 fn pair_with_interval(interval: Duration) -> Ends {
+    pair_with_streams(interval, 100)
+}
+
+/// The same, where the client may have so many unidirectional streams open.
+fn pair_with_streams(interval: Duration, streams: u64) -> Ends {
     let mut client = profile_config(Profile::Video);
     let mut server = profile_config(Profile::Default);
+    server.set_initial_max_streams_uni(streams);
     client.enable_dgram(true, 100, 100);
     server.enable_dgram(true, 100, 100);
     let mut tack = *client.tack();
@@ -163,29 +169,31 @@ fn pair_with_interval(interval: Duration) -> Ends {
     pair
 }
 
-/// How many TACKs and IACKs the server sends for so many seconds of frames in DATAGRAMs.
+/// TACKs and IACKs that the server has sent.
+fn acknowledgements_sent(pair: &Ends) -> u64 {
+    let stats = pair.server.tack_stats();
+    stats.tacks_sent + stats.iacks_sent
+}
+
+/// How many of them it sends for so many seconds of frames in DATAGRAMs.
 fn acknowledgements(pair: &mut Ends, seconds: usize, parts: usize) -> u64 {
-    let sent = |pair: &Ends| {
-        let stats = pair.server.tack_stats();
-        stats.tacks_sent + stats.iacks_sent
-    };
-    let before = sent(pair);
+    let before = acknowledgements_sent(pair);
     send_datagrams(pair, 30 * seconds, parts, 1000);
-    sent(pair) - before
+    acknowledgements_sent(pair) - before
 }
 
 // TACK-5.1-10
 #[test]
 fn a_source_that_needs_little_of_its_path_is_acknowledged_a_few_times_a_second() {
     let (mut seldom, mut usual) =
-        (pair_with_interval(200 * MS), pair_with_interval(Duration::ZERO));
+        (pair_with_interval(400 * MS), pair_with_interval(Duration::ZERO));
     for pair in [&mut seldom, &mut usual] {
         send_datagrams(pair, 60, 3, 1000);
     }
     let (few, many) = (acknowledgements(&mut seldom, 4, 3), acknowledgements(&mut usual, 4, 3));
     // A number that is skipped on purpose draws one, too.
-    assert!((16..=36).contains(&few), "{few}");
-    assert!(many > 3 * few, "{many} and {few}");
+    assert!((8..=24).contains(&few), "{few}");
+    assert!(many > 5 * few, "{many} and {few}");
     assert!((0.9..1.1).contains(&estimate(&seldom)), "{}", estimate(&seldom));
     // 840 of 1,000 kB/s.
     acknowledgements(&mut seldom, 1, 28);
@@ -195,9 +203,44 @@ fn a_source_that_needs_little_of_its_path_is_acknowledged_a_few_times_a_second()
 
 // TACK-4.2-9
 #[test]
+fn streams_that_end_draw_no_acknowledgements_under_a_light_load() {
+    let mut pair = pair_with_interval(400 * MS);
+    send_frames(&mut pair, 0, 60, 3000);
+    let before = acknowledgements_sent(&pair);
+    send_frames(&mut pair, 60, 120, 3000);
+    let few = acknowledgements_sent(&pair) - before;
+    assert!((8..=24).contains(&few), "{few} for 120 streams");
+}
+
+#[test]
+fn a_source_that_may_have_few_streams_open_does_not_wait_for_more_under_a_light_load() {
+    let mut pair = pair_with_streams(400 * MS, 6);
+    send_frames(&mut pair, 0, 120, 3000);
+    let before = acknowledgements_sent(&pair);
+    send_frames(&mut pair, 120, 120, 3000);
+    let sent = acknowledgements_sent(&pair) - before;
+    assert!(sent < 80, "{sent} for 120 streams");
+}
+
+#[test]
+fn a_source_whose_acknowledgements_get_lost_is_acknowledged_as_under_any_other_load() {
+    let mut pair = pair_with_interval(400 * MS);
+    send_datagrams(&mut pair, 60, 3, 1000);
+    let mut packets = 0;
+    pair.tamper_down(Box::new(move |datagram| {
+        packets += 1;
+        (packets % 4 != 0).then_some(datagram)
+    }));
+    acknowledgements(&mut pair, 10, 3);
+    let many = acknowledgements(&mut pair, 4, 3);
+    assert!(many > 60, "{many}");
+}
+
+// TACK-4.2-9
+#[test]
 fn what_gets_lost_under_a_light_load_is_sent_again_as_soon_as_under_any_other() {
     let mut took = Vec::new();
-    for interval in [200 * MS, Duration::ZERO] {
+    for interval in [400 * MS, Duration::ZERO] {
         let mut pair = pair_with_interval(interval);
         send_datagrams(&mut pair, 90, 3, 1000);
         let mut packets = 0;
@@ -217,12 +260,13 @@ fn what_gets_lost_under_a_light_load_is_sent_again_as_soon_as_under_any_other() 
         }
         took.push(began.elapsed());
     }
-    assert!(took[0] <= took[1] + 5 * MS && took[0] < 110 * MS, "{took:?}");
+    // Where a number is skipped on purpose is random, and may cost some milliseconds.
+    assert!(took[0] <= took[1] + 10 * MS && took[0] < 110 * MS, "{took:?}");
 }
 
 #[test]
 fn a_source_that_stops_to_measure_is_acknowledged_as_any_other() {
-    let mut pair = pair_with_interval(200 * MS);
+    let mut pair = pair_with_interval(400 * MS);
     send_datagrams(&mut pair, 60, 3, 1000);
     pair.client.set_packet_trains(false);
     send_datagrams(&mut pair, 30, 3, 1000);

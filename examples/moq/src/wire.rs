@@ -28,6 +28,9 @@ pub struct Path {
     /// Probability from 0 to 1 that a packet of the publisher is lost behind the link
     #[arg(long, default_value_t = 0.01)]
     pub loss: f64,
+    /// The same for packets of the subscriber, which are acknowledgements but for its subscription
+    #[arg(long, default_value_t = 0.0)]
+    pub ack_loss: f64,
     /// Seed of what the link draws
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -51,7 +54,7 @@ impl Wire {
     /// Puts a link in front of a publisher that appends its TLS secrets to a file.
     pub fn start(publisher: SocketAddr, path: &Path, key_log: PathBuf) -> Result<Self> {
         let rtt = Duration::try_from_secs_f64(path.rtt / 1e3).context("--rtt")?;
-        let spec = PathSpec { rtt, loss_forward: path.loss, loss_reverse: 0.0 };
+        let spec = PathSpec { rtt, loss_forward: path.loss, loss_reverse: path.ack_loss };
         let link = LinkSpec::resolve(&path.link)?.build(&spec, path.seed)?;
         let relay = Relay::start_observed(publisher, link, Tapped::new(key_log))?;
         Ok(Self(relay))

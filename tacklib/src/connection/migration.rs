@@ -250,7 +250,12 @@ impl<F: BufFactory> Connection<F> {
         validation.is_running = is_open(self.paths.active);
         validation.has_no_path = is_without_path(&self.inner);
         let has_no_path = validation.has_no_path;
-        if is_new && is_open(Some(path)) || has_no_path {
+        let is_unproven = is_open(Some(path));
+        if is_answer && is_unproven {
+            // quiche wants to ask again with a longer datagram, or has given up this challenge for lost: then it would not.
+            let _ = self.inner.probe_path(path.0, path.1);
+        }
+        if is_new && is_unproven || has_no_path {
             self.expect_challenge();
         }
         // Each datagram lets more leave, the answer to the challenge all (RFC 9000 section 8.1). What could leave before

@@ -243,7 +243,7 @@ impl<F: BufFactory> Connection<F> {
         }
         // Such a stream ends with the reset that quiche is going to send.
         self.has_ended_streams |= !applied.stopped.is_empty();
-        if applied.acknowledged || applied.may_unblock {
+        if applied.acknowledged || applied.may_unblock || applied.ends_stream {
             self.settle_stream_ends(layer);
             layer.settle_stopped_reads();
         }

@@ -6,8 +6,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::quiche_compat::{
-    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream, is_over,
-    request_carrier,
+    Dropped, Seam, WrittenState, drop_readable, error_code, is_over, request_carrier,
 };
 
 impl<F: BufFactory> Connection<F> {
@@ -348,7 +347,8 @@ impl<F: BufFactory> Connection<F> {
 
     /// The application has read all of a stream, or was told that it was reset or stopped: quiche may have done with it.
     pub(crate) fn on_stream_over(&mut self, stream_id: u64) {
-        if self.layer.is_some() && gives_back_stream(&self.inner, stream_id) {
+        let Some(layer) = &mut self.layer else { return };
+        if layer.gives_stream_back(&self.inner, stream_id) {
             self.credits.grant(CreditReason::StreamLimit);
         }
     }

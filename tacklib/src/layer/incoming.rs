@@ -43,6 +43,8 @@ pub struct Applied {
     pub wants_answer: bool,
     /// quiche may have something to send that it did not have, or could not send, before.
     pub may_unblock: bool,
+    /// A stream of the peer has ended: quiche has MAX_STREAMS to send once the application has read it, if at all.
+    pub ends_stream: bool,
     /// Something was acknowledged.
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.

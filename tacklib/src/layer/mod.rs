@@ -25,7 +25,9 @@ use crate::config::TackConfig;
 use crate::lab::LabSwitches;
 use crate::negotiation::{self, Agreement};
 use crate::qlog::EventNotes;
-use crate::quiche_compat::{self, FlushPings, LateFills, ReceiveWindows, StoppedReads};
+use crate::quiche_compat::{
+    self, FlushPings, LateFills, MaxStreams, ReceiveWindows, StoppedReads,
+};
 
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).
 const SHORTEST_PAYLOAD: usize = 4;
@@ -48,6 +50,7 @@ struct NumberSpace {
     sender: Sender,
     receiver: Receiver,
     windows: ReceiveWindows,
+    max_streams: MaxStreams,
     stopped_reads: StoppedReads,
     late_fills: LateFills,
     /// What happened since the last event was written to qlog.
@@ -164,6 +167,7 @@ impl Layer {
             sender,
             receiver: Receiver::new(parts.now, receiver),
             windows: ReceiveWindows::new(parts.parameters, parts.is_server),
+            max_streams: MaxStreams::new(parts.parameters, parts.is_server),
             stopped_reads: StoppedReads::default(),
             late_fills: LateFills::default(),
             notes: EventNotes::default(),
@@ -329,6 +333,16 @@ impl Layer {
         let due = self.space.windows.take_due(connection);
         self.space.quiche_owes.update |= due;
         due
+    }
+
+    /// Whether quiche is to be asked for MAX_STREAMS, now that the application has done with a stream.
+    pub fn gives_stream_back<F: quiche::BufFactory>(
+        &mut self,
+        connection: &quiche::Connection<F>,
+        stream_id: u64,
+    ) -> bool {
+        let NumberSpace { max_streams, receiver, .. } = &mut self.space;
+        max_streams.on_over(connection, stream_id, receiver.pending() > 0)
     }
 
     /// Bytes of a packet in which quiche has no room for stream data.

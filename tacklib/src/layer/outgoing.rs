@@ -281,6 +281,7 @@ impl NumberSpace {
                     self.quiche_owes.update = false;
                     self.windows.on_max_stream_data(stream_id, max);
                 }
+                Noted::MaxStreams { bidi, max } => self.max_streams.on_max_streams(bidi, max),
                 Noted::End { stream_id, offset, len } => {
                     ends.on_sent(pn, stream_id, offset, len);
                 }

@@ -51,7 +51,7 @@ pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
 pub use late_resets::{AskedStreams, Fill, LateFills, LateReset, may_fill};
-pub use max_streams::gives_back_stream;
+pub use max_streams::MaxStreams;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
 pub use path_response_padding::least_len as least_path_response_len;

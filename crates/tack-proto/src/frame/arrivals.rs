@@ -8,7 +8,7 @@
 //!     Number Delta (i),      from the packet before, at least 1
 //!     Time Delta (i),        microseconds
 //!     Received Bytes (i),    of all packets behind the one before, up to and with this one
-//!   } ...                    1 to 7
+//!   } ...                    1 to 47
 //! }
 //! ```
 
@@ -18,8 +18,8 @@ use crate::varint::{self, Reader};
 /// Type of the block.
 pub(super) const ARRIVALS: u64 = 5;
 
-/// Packets in one block, the first included.
-pub const MAX_ARRIVALS: usize = 8;
+/// Packets in one block, the first included: both ends of thirty frames a second, for two thirds of a second.
+pub const MAX_ARRIVALS: usize = 48;
 
 /// A packet with a TIMESTAMP that has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +33,16 @@ pub struct StampedArrival {
 }
 
 /// Packets with a TIMESTAMP, in the order of their numbers and of their arrival.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrivals {
     entries: [StampedArrival; MAX_ARRIVALS],
     len: usize,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self { entries: [StampedArrival::default(); MAX_ARRIVALS], len: 0 }
+    }
 }
 
 impl Arrivals {
@@ -45,15 +51,19 @@ impl Arrivals {
         &self.entries[..self.len]
     }
 
-    /// Adds a packet. Where there are as many as a block holds, it takes the place of the last one, with
-    /// the bytes and the time of both.
+    /// Adds a packet, as far as a block holds it.
     pub fn push(&mut self, arrival: StampedArrival) {
         if self.len < MAX_ARRIVALS {
             self.entries[self.len] = arrival;
             self.len += 1;
-            return;
+        } else {
+            self.extend_last(arrival);
         }
-        let last = &mut self.entries[MAX_ARRIVALS - 1];
+    }
+
+    /// Puts a packet in the place of the last one, with the bytes and the time of both.
+    pub fn extend_last(&mut self, arrival: StampedArrival) {
+        let Some(last) = self.entries[..self.len].last_mut() else { return };
         last.packet_number = arrival.packet_number;
         last.since_last_us = last.since_last_us.saturating_add(arrival.since_last_us);
         last.bytes = last.bytes.saturating_add(arrival.bytes);
@@ -126,7 +136,7 @@ fn read(value: &[u8], frame_type: u64) -> Result<Arrivals, DecodeError> {
     let mut last = packet_number;
     while reader.remaining() > 0 {
         if arrivals.len == MAX_ARRIVALS {
-            return Err(malformed("more than 8 arrivals"));
+            return Err(malformed("more than 48 arrivals"));
         }
         let delta = reader.read_varint()?;
         // Both are below 2^62, and what is above that is no packet number.
@@ -180,7 +190,7 @@ mod tests {
         let full = of(MAX_ARRIVALS as u64 + 2);
         assert_eq!(full.as_slice().len(), MAX_ARRIVALS);
         let last = full.as_slice()[MAX_ARRIVALS - 1];
-        assert_eq!(last, arrival(70_027, 407 + 408 + 409, 3 * 3600));
+        assert_eq!(last, arrival(70_147, 447 + 448 + 449, 3 * 3600));
     }
 
     #[test]
@@ -201,8 +211,8 @@ mod tests {
         refused(&[7, 0, 1, 1]);
         refused(&[7, 1, 1]);
         refused(&[&[0xff; 8][..], &[1, 1, 1]].concat());
-        let mut nine = encoded(&of(8));
-        nine.extend([1, 1, 1]);
-        refused(&nine);
+        let mut longer = encoded(&of(MAX_ARRIVALS as u64));
+        longer.extend([1, 1, 1]);
+        refused(&longer);
     }
 }

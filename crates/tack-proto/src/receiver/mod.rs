@@ -219,7 +219,8 @@ impl Receiver {
                 && arrival != Arrival::Late
                 && let Some(stamped) = &mut self.stamped
             {
-                stamped.on_packet(now, pn, self.delivery_rate.received_bytes());
+                let received = self.delivery_rate.received_bytes();
+                stamped.on_packet(now, pn, received, self.policy.is_load_light());
             }
             self.policy.on_ack_eliciting(now);
             if packet.ends_stream {
@@ -385,12 +386,16 @@ impl Receiver {
     /// if it does not fit or nothing has been received.
     pub fn write(&mut self, now: Instant, due: Due, budget: usize, out: &mut Vec<u8>) -> bool {
         let before = out.len();
+        let tells_loss = self.losses.is_due(now);
         let is_written = match due {
             Due::Tack => self.write_tack(now, budget, out),
             Due::Iack(event) => self.write_iack(now, event, budget, out),
         };
         if is_written {
             self.budget.on_sent(now, out.len() - before, self.config.max_ack_delay);
+            if tells_loss {
+                self.policy.on_loss_told();
+            }
         }
         is_written
     }

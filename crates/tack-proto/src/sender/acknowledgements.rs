@@ -320,7 +320,7 @@ impl Sender {
         self.path.last_feedback = now;
         self.path.stands_still = false;
         let newest = outcome.current.largest_rtt.map(|rtt| rtt.saturating_sub(hold));
-        self.follow_light_load(now, newest, outcome.current.lost_packets);
+        self.follow_light_load(now, newest);
         let path = self.path_model();
         let within = |rtt| self.path.ack_path.within(rtt, path.min_rtt);
         let ack_path = round_trip.map(within).unwrap_or_default();
@@ -381,12 +381,11 @@ impl Sender {
     }
 
     /// TACK-5.1-10: under a light load nothing queues.
-    fn follow_light_load(&mut self, now: Instant, newest: Option<Duration>, lost_packets: u64) {
+    fn follow_light_load(&mut self, now: Instant, newest: Option<Duration>) {
         let min_rtt = self.path.min_rtt.get().unwrap_or_default();
         let has_queued = newest.is_some_and(|rtt| rtt > min_rtt + self.config.max_ack_delay);
         let capacity = self.measured_by_trains(now);
         let round_trip = self.path.smoothed_rtt.unwrap_or_default();
-        self.path.light_load.on_lost(lost_packets);
         self.path.light_load.on_feedback(now, round_trip, has_queued, capacity);
     }
 

@@ -48,7 +48,7 @@ pub struct SenderConfig {
     /// a peer that reports their arrival (TACK-6.8).
     pub packet_trains: bool,
     /// The longest time between two acknowledgements of a source that needs little of the path, by what packet trains
-    /// show of it (TACK-5.1-10); zero: as of any other.
+    /// show of it (TACK-5.1-10); 100 ms or less: as of any other.
     pub light_load_ack_interval: Duration,
     /// 64 random bits that the peer cannot know, for the first number skipped on
     /// purpose.

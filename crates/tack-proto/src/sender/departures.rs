@@ -8,6 +8,7 @@ use super::sent_packets::{FlightId, Leaving, Pace};
 use super::{Deviation, PathId, Peer, Sender};
 use crate::ecn::{Ecn, EcnCodepoint};
 use crate::frame::AckFrequency;
+use crate::profiles::LONGEST_INTERVAL;
 
 /// The flight of packets that leave on a path which data never went over, and of probes of the path MTU: what
 /// becomes of them yields no sample.
@@ -134,15 +135,17 @@ impl Sender {
 
     /// TACK-5.1-10
     fn follow_load(&mut self, now: Instant, bytes: usize) {
-        let longest_interval = self.config.light_load_ack_interval;
-        if longest_interval.is_zero() || !matches!(self.config.peer, Some(Peer::Tack { .. })) {
+        let interval = self.config.light_load_ack_interval;
+        if interval <= LONGEST_INTERVAL || !matches!(self.config.peer, Some(Peer::Tack { .. }))
+        {
             return;
         }
         let mut light_load = self.path.light_load;
         let has_changed = light_load.on_sent(now, bytes as u64, || Load {
             capacity: self.measured_by_trains(now),
             longest_pause: self.least_probe_timeout() * 2 / 3,
-            longest_interval,
+            interval,
+            ack_loss: self.ack_loss.recent(),
         });
         self.path.light_load = light_load;
         if has_changed {

@@ -7,13 +7,17 @@
 use std::time::{Duration, Instant};
 
 use crate::bandwidth::Bandwidth;
-use crate::profiles::LONGEST_INTERVAL;
 
 /// What is sent is counted over this time.
 const SPAN: Duration = Duration::from_millis(250);
 
 /// Spans in a row with a light load, before fewer acknowledgements are asked for.
 const LIGHT_SPANS: u32 = 2;
+
+/// Where less than a sixteenth of the path is needed, a shorter time than a span will do: even a frame of four times the
+/// usual size does not make that a quarter.
+const EARLY: Duration = Duration::from_millis(100);
+const VERY_LIGHT: u64 = 16;
 
 /// Spans in a row with a pause that the probe timer may expire behind. One costs a probe, which asks for an
 /// acknowledgement; a source that makes them all the time would be probed all the time.
@@ -23,16 +27,14 @@ const PAUSED_SPANS: u32 = 2;
 const LIGHT: u64 = 4;
 const HEAVY: u64 = 2;
 
-/// Weight of a span in the average of losses: it is one of two seconds.
-const LOSS_WEIGHT: f64 = 1.0 / 8.0;
-
 /// What the path carries has changed if so many acknowledgements in a row show that much more or less: it is followed
 /// closely then. On Wi-Fi one may show anything.
 const CHANGE: f64 = 2.0;
 const CHANGED: u32 = 2;
 
-/// Losses that an interval holds on average: no more than four IACKs leave between two TACKs (TACK-4.3-5).
-const LOSSES: f64 = 2.0;
+/// The share of TACKs that may get lost: what one of them tells of a loss is told again a tenth of a second later
+/// (TACK-4.2-9), and frames stand still until then. One lost of the last 64 is more.
+const MOST_ACK_LOSS: f64 = 0.01;
 
 /// What bears on whether a load is light.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +43,16 @@ pub struct Load {
     pub capacity: Option<Bandwidth>,
     /// The QUIC stack's probe timer may expire behind a longer pause.
     pub longest_pause: Duration,
-    /// The interval to ask for, unless losses make it shorter.
-    pub longest_interval: Duration,
+    /// The interval to ask for.
+    pub interval: Duration,
+    /// The share of acknowledgements that got lost of late, 0 to 1.
+    pub ack_loss: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
     began: Instant,
     bytes: u64,
-    lost_packets: u64,
     /// More bytes than these are no light load.
     most: u64,
     longest_pause: Duration,
@@ -64,8 +67,6 @@ pub struct LightLoad {
     light_spans: u32,
     paused_spans: u32,
     interval: Option<Duration>,
-    /// Packets that get lost in a second, on average.
-    losses: f64,
     /// What the path carried when the load became light.
     capacity: Bandwidth,
     /// Acknowledgements in a row that show something else.
@@ -86,7 +87,7 @@ impl LightLoad {
     }
 
     /// An ack-eliciting packet leaves. Returns whether the interval has changed.
-    pub fn on_sent(&mut self, now: Instant, bytes: u64, load: impl FnOnce() -> Load) -> bool {
+    pub fn on_sent(&mut self, now: Instant, bytes: u64, load: impl Fn() -> Load) -> bool {
         let pause = self.last_sent.replace(now).map(|last| now.saturating_duration_since(last));
         let Some(span) = &mut self.span else {
             self.span = Some(Span::new(now, &load()));
@@ -99,19 +100,24 @@ impl LightLoad {
             return self.end(now);
         }
         let elapsed = now.saturating_duration_since(span.began);
-        if elapsed < SPAN {
+        if elapsed < SPAN && (self.interval.is_some() || elapsed < EARLY) {
             return false;
         }
-        let (ended, load) = (*span, load());
-        self.span = Some(Span::new(now, &load));
-        let losses = ended.lost_packets as f64 / elapsed.as_secs_f64();
-        self.losses += (losses - self.losses) * LOSS_WEIGHT;
-        self.paused_spans = if ended.has_paused { self.paused_spans + 1 } else { 0 };
+        let (bytes, has_paused, load) = (span.bytes, span.has_paused, load());
         let carried = load.capacity.map_or(0, |capacity| capacity.bytes_in(elapsed));
-        if ended.bytes > carried / HEAVY || self.paused_spans >= PAUSED_SPANS {
+        let is_very_light = bytes <= carried / VERY_LIGHT;
+        if elapsed < SPAN && !is_very_light {
+            return false;
+        }
+        self.span = Some(Span::new(now, &load));
+        self.paused_spans = if has_paused { self.paused_spans + 1 } else { 0 };
+        let too_many_lost = load.ack_loss > MOST_ACK_LOSS;
+        if bytes > carried / HEAVY || self.paused_spans >= PAUSED_SPANS || too_many_lost {
             return self.end(now);
         }
-        if ended.bytes <= carried / LIGHT {
+        if is_very_light {
+            self.light_spans = LIGHT_SPANS;
+        } else if bytes <= carried / LIGHT {
             self.light_spans += 1;
         } else if self.interval.is_none() {
             self.light_spans = 0;
@@ -123,14 +129,7 @@ impl LightLoad {
             self.capacity = load.capacity.unwrap_or_default();
             self.changed = 0;
         }
-        self.set_interval(now, interval(load.longest_interval, self.losses))
-    }
-
-    /// So many packets are taken for lost.
-    pub fn on_lost(&mut self, packets: u64) {
-        if let Some(span) = &mut self.span {
-            span.lost_packets += packets;
-        }
+        self.set_interval(now, Some(load.interval))
     }
 
     /// An acknowledgement has come, a round trip of `rtt` behind the packets that it is for. Where those have queued,
@@ -172,19 +171,11 @@ impl Span {
         Self {
             began: now,
             bytes: 0,
-            lost_packets: 0,
             most,
             longest_pause: load.longest_pause,
             has_paused: false,
         }
     }
-}
-
-/// The interval under a light load; `None` where so many losses in a second make it no longer than others are.
-fn interval(longest: Duration, losses: f64) -> Option<Duration> {
-    let expected = losses * longest.as_secs_f64();
-    let interval = longest.div_f64((expected / LOSSES).max(1.0));
-    (interval > LONGEST_INTERVAL).then_some(interval)
 }
 
 #[cfg(test)]
@@ -196,7 +187,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(40);
 
     fn load(capacity: Option<Bandwidth>) -> Load {
-        Load { capacity, longest_pause: 43 * MS, longest_interval: 200 * MS }
+        Load { capacity, longest_pause: 43 * MS, interval: 400 * MS, ack_loss: 0.0 }
     }
 
     /// A source that sends a packet of so many bytes every so many milliseconds.
@@ -204,17 +195,20 @@ mod tests {
         light_load: LightLoad,
         now: Instant,
         capacity: Option<Bandwidth>,
+        ack_loss: f64,
     }
 
     impl Source {
         fn new() -> Self {
             let now = crate::test_clock();
-            Self { light_load: LightLoad::default(), now, capacity: Some(TEN_MEGABYTES) }
+            let light_load = LightLoad::default();
+            Self { light_load, now, capacity: Some(TEN_MEGABYTES), ack_loss: 0.0 }
         }
 
         fn send(&mut self, packets: u32, bytes: u64, every: Duration) -> Option<Duration> {
             for _ in 0..packets {
-                self.light_load.on_sent(self.now, bytes, || load(self.capacity));
+                let load = || Load { ack_loss: self.ack_loss, ..load(self.capacity) };
+                self.light_load.on_sent(self.now, bytes, load);
                 self.now += every;
             }
             self.light_load.interval()
@@ -229,7 +223,7 @@ mod tests {
     fn a_load_is_light_below_a_quarter_of_the_path_for_half_a_second() {
         let mut source = Source::new();
         assert_eq!(source.send(25, 40_000, 20 * MS), None, "2 MB/s, not yet");
-        assert_eq!(source.send(2, 40_000, 20 * MS), Some(200 * MS));
+        assert_eq!(source.send(2, 40_000, 20 * MS), Some(400 * MS));
         let mut source = Source::new();
         assert_eq!(source.send(100, 60_000, 20 * MS), None, "3 MB/s");
     }
@@ -238,7 +232,7 @@ mod tests {
     fn it_stays_light_up_to_half_of_the_path_and_ends_at_once_above() {
         let mut source = Source::new();
         source.send(30, 40_000, 20 * MS);
-        assert_eq!(source.send(100, 90_000, 20 * MS), Some(200 * MS), "4.5 MB/s");
+        assert_eq!(source.send(100, 90_000, 20 * MS), Some(400 * MS), "4.5 MB/s");
         // What the path carries in an eighth of a second.
         assert_eq!(source.send(1, 1_250_000, MS), None);
     }
@@ -268,7 +262,7 @@ mod tests {
         source.hear(false);
         source.capacity = Some(TEN_MEGABYTES.scaled(0.4));
         source.hear(false);
-        assert_eq!(source.light_load.interval(), Some(200 * MS));
+        assert_eq!(source.light_load.interval(), Some(400 * MS));
         source.hear(false);
         assert_eq!(source.light_load.interval(), None);
     }
@@ -278,27 +272,26 @@ mod tests {
         let mut source = Source::new();
         source.send(30, 40_000, 20 * MS);
         source.send(1, 40_000, 100 * MS);
-        assert_eq!(source.send(30, 40_000, 20 * MS), Some(200 * MS), "one");
+        assert_eq!(source.send(30, 40_000, 20 * MS), Some(400 * MS), "one");
         assert_eq!(source.send(12, 40_000, 100 * MS), None, "ten frames a second");
     }
 
     #[test]
-    fn losses_make_the_interval_shorter_until_it_is_a_usual_one() {
+    fn a_sixteenth_of_the_path_is_light_after_a_tenth_of_a_second() {
         let mut source = Source::new();
-        source.send(30, 40_000, 20 * MS);
-        for (losses, expected) in [(3, Some(165..180)), (8, None)] {
-            let mut interval = None;
-            for _ in 0..40 {
-                source.light_load.on_lost(losses);
-                interval = source.send(13, 40_000, 20 * MS);
-            }
-            let is_expected = |range: std::ops::Range<u32>| {
-                interval.is_some_and(|interval| {
-                    interval > range.start * MS && interval < range.end * MS
-                })
-            };
-            assert!(expected.map_or(interval.is_none(), is_expected), "{interval:?}");
-        }
+        assert_eq!(source.send(5, 10_000, 20 * MS), None, "0.5 MB/s, not yet");
+        assert_eq!(source.send(1, 10_000, 20 * MS), Some(400 * MS));
+        let mut source = Source::new();
+        assert_eq!(source.send(24, 14_000, 20 * MS), None, "0.7 MB/s");
+    }
+
+    #[test]
+    fn lost_acknowledgements_end_it() {
+        let mut source = Source::new();
+        source.ack_loss = 0.005;
+        assert_eq!(source.send(30, 40_000, 20 * MS), Some(400 * MS));
+        source.ack_loss = 1.0 / 64.0;
+        assert_eq!(source.send(30, 40_000, 20 * MS), None);
     }
 
     #[test]
@@ -306,7 +299,7 @@ mod tests {
         let mut source = Source::new();
         source.send(30, 40_000, 20 * MS);
         source.hear(true);
-        assert_eq!(source.light_load.expected_interval(), Some(200 * MS));
+        assert_eq!(source.light_load.expected_interval(), Some(400 * MS));
         source.now += RTT + MS;
         source.hear(false);
         assert_eq!(source.light_load.expected_interval(), None);

@@ -149,6 +149,7 @@ impl NumberSpace {
     ) {
         let is_over = |id| is_over(connection, id);
         self.windows.on_received(stream.stream_id, stream.data().end, stream.fin, &is_over);
+        self.max_streams.on_received(stream.stream_id);
         self.stopped_reads.on_received(stream.stream_id);
         if self.records_streams() {
             self.record_stream(now, pn, stream, connection);

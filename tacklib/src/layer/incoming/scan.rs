@@ -325,6 +325,7 @@ impl NumberSpace {
             }
             Frame::Stream(stream) => {
                 reader.ends_stream |= stream.fin;
+                scan.effects.ends_stream |= stream.fin;
                 scan.streams.push(stream);
             }
             Frame::ResetStream { stream_id, final_size, .. } => {

@@ -55,6 +55,7 @@ pub(super) enum Noted {
     ZeroRttAck(Vec<RangeInclusive<u64>>),
     MaxData(u64),
     MaxStreamData { stream_id: u64, max: u64 },
+    MaxStreams { bidi: bool, max: u64 },
     End { stream_id: u64, offset: u64, len: u64 },
     Reset { stream_id: u64 },
     PathResponse([u8; 8]),
@@ -131,6 +132,9 @@ impl OutgoingScan {
             Frame::MaxData(limit) => self.noted.push(Noted::MaxData(*limit)),
             Frame::MaxStreamData { stream_id, max } => {
                 self.noted.push(Noted::MaxStreamData { stream_id: *stream_id, max: *max });
+            }
+            Frame::MaxStreams { bidi, max } => {
+                self.noted.push(Noted::MaxStreams { bidi: *bidi, max: *max });
             }
             Frame::Stream(stream) => {
                 let Stream { stream_id, offset, len, fin } = *stream;
