@@ -6,8 +6,8 @@ use proptest::{collection::vec, option, prelude::*};
 use tack_proto::{
     frame::{
         AckFrequency, Arrivals, EcnCounts, EncodedTack, Frame, Frames, IackEvent, IackFields,
-        Rate, StampedArrival, Stream, TackFields, Timestamp, Timing, check_payload, encode_ack,
-        encode_iack, encode_immediate_ack, encode_tack,
+        MAX_ARRIVALS, Rate, StampedArrival, Stream, TackFields, Timestamp, Timing,
+        check_payload, encode_ack, encode_iack, encode_immediate_ack, encode_tack,
     },
     varint,
 };
@@ -32,7 +32,7 @@ enum Sample {
         ecn: Option<EcnCounts>,
     },
     Tack {
-        fields: TackFields,
+        fields: Box<TackFields>,
         ranges: Ranges,
         bubbles: Bubbles,
     },
@@ -102,7 +102,7 @@ impl Sample {
                 assert_eq!((ack_delay, ecn), (&ack.ack_delay, &ack.ecn));
             }
             (Self::Tack { fields, ranges, bubbles }, Frame::Tack(tack)) => {
-                assert_eq!(TackFields { grease: false, ..*fields }, tack.fields());
+                assert_eq!(TackFields { grease: false, ..**fields }, tack.fields());
                 assert!(tack.ranges.iter().eq(ranges.iter().cloned()));
                 let found = tack.bubbles.iter().flatten();
                 assert!(found.eq(bubbles.iter().cloned()));
@@ -161,9 +161,9 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
         .prop_map(|counts| counts.map(|(ect0, ect1, ce)| EcnCounts { ect0, ect1, ce }))
 }
 
-/// Two to eight packets.
+/// Two to as many packets as a block holds.
 fn arrivals() -> impl Strategy<Value = Arrivals> {
-    let later = vec((1..1_u64 << 20, 0..1_u64 << 30, 0..1_u64 << 30), 1..8);
+    let later = vec((1..1_u64 << 20, 0..1_u64 << 30, 0..1_u64 << 30), 1..MAX_ARRIVALS);
     (0..1_u64 << 40, later).prop_map(|(first, later)| {
         let mut arrivals = Arrivals::default();
         let mut arrival = StampedArrival { packet_number: first, ..StampedArrival::default() };
@@ -307,7 +307,10 @@ fn sample() -> impl Strategy<Value = Sample> {
         2 => (ranges(), integer(), ecn())
             .prop_map(|(ranges, ack_delay, ecn)| Sample::Ack { ranges, ack_delay, ecn }),
         2 => (tack_fields().boxed(), ranges(), bubbles())
-            .prop_map(|(fields, ranges, bubbles)| Sample::Tack { fields, ranges, bubbles }),
+            .prop_map(|(fields, ranges, bubbles)| {
+                let fields = Box::new(fields);
+                Sample::Tack { fields, ranges, bubbles }
+            }),
         2 => (event, integer(), ranges(), integer(), ecn(), any::<bool>()).prop_map(
             |(event, received_bytes, ranges, ack_delay_us, ecn, grease)| Sample::Iack {
                 fields: IackFields { event, received_bytes, ack_delay_us, ecn, grease },
