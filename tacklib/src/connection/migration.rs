@@ -181,6 +181,15 @@ impl<F: BufFactory> Connection<F> {
         })
     }
 
+    /// Whether frames of the layer's own may leave over the path that quiche sends over next: to an address that is not
+    /// proven what quiche writes must not get longer.
+    #[inline]
+    pub(super) fn adds_frames(&self) -> bool {
+        let is_proven =
+            |path: PathStats| !path.active || self.is_proven((path.local_addr, path.peer_addr));
+        !self.seam.validation.is_running || self.inner.path_stats().all(is_proven)
+    }
+
     /// Whether quiche sends data over this path: the layer follows behind the first packet.
     pub(super) fn carries_data(&self, path: AddressPair) -> bool {
         let active = self.inner.path_stats().find(|path| path.active);

@@ -258,7 +258,9 @@ impl<F: BufFactory> Connection<F> {
         let may_send = layer.may_send(now, self.data_pending);
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
-        let owes_frames = (may_send || !self.is_without_room)
+        let adds_frames = self.adds_frames();
+        let owes_frames = adds_frames
+            && (may_send || !self.is_without_room)
             && (self.seam.stream_ends.owes() || layer.stopped_reads().owes());
         let wanted = closing
             || self.data_pending && may_send
@@ -276,6 +278,9 @@ impl<F: BufFactory> Connection<F> {
         let stream_data = (may_send || is_probe || closing) && !alone;
         let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
         plan.is_probe = is_probe && stream_data;
+        if !adds_frames {
+            plan.owed_room = 0;
+        }
         if stream_data && !is_probe && !datagrams && plan.due.is_none() {
             let waiting = || self.seam.send_buffer.buffered();
             plan.splits = layer.sender().splits(now, waiting).then(waiting);
