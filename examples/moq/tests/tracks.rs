@@ -169,7 +169,8 @@ async fn clients_that_say_nothing_keep_no_subscriber_of_a_publisher_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::large_futures, reason = "`patiently` puts it on the heap")]
 async fn tack_needs_fewer_ack_packets_than_quinn_for_the_same_track() {
-    let path = Path { link: "pipe:40".to_owned(), rtt: 20.0, loss: 0.0, ack_loss: 0.0, seed: 1 };
+    let path =
+        Path { link: "pipe:40".to_owned(), rtt: 20.0, loss: 0.0, ack_loss: 0.0, seed: 1 };
     // Some 16 Mbit/s: what makes quinn acknowledge often is many packets.
     let source = Source { groups: 4, frames: 25, fps: 50.0, frame_bytes: 35_000 };
     let transports = Vec::new();
