@@ -71,8 +71,8 @@ pub struct TackConfig {
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
     /// The same for a source that needs less than a quarter of the path, by what packet trains show of it: 0, which as
-    /// all up to 100 ms makes no difference, video 400 ms. Losses are told at once in any case, and so is a queue; that a stream
-    /// has arrived is known up to that much later.
+    /// all up to 100 ms makes no difference, video 400 ms. Losses are told at once in any case, and so is a queue;
+    /// that a stream has arrived is known up to that much later.
     pub light_load_ack_interval: Duration,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen

@@ -264,6 +264,38 @@ fn what_gets_lost_under_a_light_load_is_sent_again_as_soon_as_under_any_other() 
     assert!(took[0] <= took[1] + 10 * MS && took[0] < 110 * MS, "{took:?}");
 }
 
+// TACK-4.2-9
+#[test]
+fn a_loss_is_told_again_soon_where_the_acknowledgement_that_tells_of_it_gets_lost() {
+    let mut longest = Duration::ZERO;
+    // The next TACK of the interval is due at some time.
+    for frames in 84..96 {
+        let mut pair = pair_with_interval(400 * MS);
+        send_datagrams(&mut pair, frames, 3, 1000);
+        let mut packets = 0;
+        pair.tamper_up(Box::new(move |datagram| {
+            packets += 1;
+            (packets != 3).then_some(datagram)
+        }));
+        let began = std::time::Instant::now();
+        pair.tamper_down(Box::new(move |datagram| {
+            (began.elapsed() > 70 * MS).then_some(datagram)
+        }));
+        pair.client.stream_send(2, &[7; 8000], true).unwrap();
+        let mut buffer = vec![0; 65536];
+        let mut read = 0;
+        while read < 8000 {
+            // As long as packets leave no probe timer expires.
+            send_datagrams(&mut pair, 1, 3, 1000);
+            while let Ok((len, _)) = pair.server.stream_recv(2, &mut buffer) {
+                read += len;
+            }
+        }
+        longest = longest.max(began.elapsed());
+    }
+    assert!((120 * MS..190 * MS).contains(&longest), "{longest:?}");
+}
+
 #[test]
 fn a_source_that_stops_to_measure_is_acknowledged_as_any_other() {
     let mut pair = pair_with_interval(400 * MS);
