@@ -18,7 +18,7 @@ use crate::varint::{self, Reader};
 /// Type of the block.
 pub(super) const ARRIVALS: u64 = 5;
 
-/// Packets in one block, the first included: both ends of thirty frames a second, for two thirds of a second.
+/// Packets in one block, the first included: both ends of the frames of 0.4 s, at sixty a second.
 pub const MAX_ARRIVALS: usize = 48;
 
 /// A packet with a TIMESTAMP that has arrived.
