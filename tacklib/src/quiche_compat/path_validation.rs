@@ -4,9 +4,9 @@
 //! addresses have answered one. Why: the layer shortens packets by the room of its own frames; quiche
 //! (0.30) takes a path for half validated if its challenge left in less than 1,200 bytes, and asks again
 //! each round trip. It has a challenge to send for each path that is new, when a shorter one has been
-//! answered, and when one may have been lost; it does not say so. A challenge that it has given up for lost, and that is answered late, it does not
-//! repeat: the layer has it ask again. Upstream: no hook. To delete: when
-//! quiche tells that a challenge is due, or pads it itself.
+//! answered, and when one may have been lost; it does not say so. One that it has given up for lost, and that is
+//! answered late, it does not repeat: the layer has it ask again. Upstream: no hook. To delete: when quiche
+//! tells that a challenge is due, or pads it itself.
 
 use std::collections::VecDeque;
 use std::time::Instant;
