@@ -84,7 +84,8 @@ impl<F: BufFactory> Connection<F> {
         let is_certain =
             data.is_newest && is_same_path && start.was_decrypted(packet, data.payload_at);
         let is_accepted = if result.is_ok() && is_certain {
-            // Data acknowledges nothing, and so tells of no losses either.
+            // Data acknowledges nothing, and so tells of no losses either. From a peer that leaves out the mark of an
+            // acknowledgement they are told with the next packet.
             counters.on_accepted();
             true
         } else {

@@ -26,7 +26,7 @@ pub struct QuicheCounters {
 pub struct QuicheDelta {
     /// Packets that were accepted.
     pub accepted: usize,
-    /// Packets were taken for lost.
+    /// Packets were taken for lost, by packets that were accepted or by a timer.
     pub losses: bool,
     /// The loss detection timer has expired (RFC 9002 appendix A.9).
     pub loss_timer: bool,
@@ -65,7 +65,9 @@ impl QuicheCounters {
         self.paths = Self::of(connection).paths;
     }
 
-    /// Looks again and tells what is new since the last look.
+    /// Looks again and tells what is new since the last look. Only packets that were accepted and expired timers have
+    /// quiche find losses: those found since by a packet that was not looked for are told with the next of these, and
+    /// not with a packet that quiche has refused.
     pub fn follow<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) -> QuicheDelta {
         let now = Self::of(connection);
         let before = std::mem::replace(self, now);
@@ -73,9 +75,14 @@ impl QuicheCounters {
         // A path that quiche gives up takes its counts along, and only a packet that it has accepted makes it do so.
         let loss_timer = now.probe_timeouts != before.probe_timeouts;
         let has_accepted = now.paths != before.paths;
+        let accepted = accepted.max(usize::from(has_accepted));
+        let has_happened = accepted > 0 || loss_timer;
+        if !has_happened {
+            self.lost = before.lost;
+        }
         QuicheDelta {
-            accepted: accepted.max(usize::from(has_accepted)),
-            losses: now.lost > before.lost,
+            accepted,
+            losses: has_happened && now.lost > before.lost,
             loss_timer,
             // quiche (0.30) counts each expiry of the timer, that of the time threshold, too, which is what it expires
             // for where packets have become lost (RFC 9002 section 6.1.2).
