@@ -5,10 +5,12 @@
 
 mod common;
 
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use common::*;
 use quiche::RecvInfo;
+use tacklib::Connection;
 
 #[test]
 fn a_server_that_hears_nothing_more_probes_within_three_times_what_it_got() {
@@ -35,4 +37,89 @@ fn a_server_that_hears_nothing_more_probes_within_three_times_what_it_got() {
     }
     assert!(sent > received, "{sent} bytes of probes after {received}");
     assert!(sent <= 3 * received, "{sent} bytes after {received}");
+}
+
+/// Gives the server what the client has to say, so many times as from an address; whether that was anything.
+fn carry_up(
+    client: &mut Connection,
+    server: &mut Connection,
+    from: SocketAddr,
+    times: usize,
+) -> bool {
+    let (mut datagram, mut any) = ([0; 1500], false);
+    while let Ok((len, _)) = client.send(&mut datagram) {
+        let info = RecvInfo { from, to: server_address() };
+        for _ in 0..times {
+            server.recv(&mut datagram.clone()[..len], info).unwrap();
+        }
+        any = true;
+    }
+    any
+}
+
+/// Gives the client what the server sends to it; the rest goes nowhere.
+fn carry_down(server: &mut Connection, client: &mut Connection) -> bool {
+    let (mut datagram, mut any) = ([0; 1500], false);
+    while let Ok((len, sent)) = server.send(&mut datagram) {
+        if sent.to == client_address() {
+            let info = RecvInfo { from: server_address(), to: client_address() };
+            client.recv(&mut datagram[..len], info).unwrap();
+        }
+        any = true;
+    }
+    any
+}
+
+fn read_all(client: &mut Connection, stream_id: u64) -> bool {
+    let mut buffer = [0; 4096];
+    while let Ok((_, fin)) = client.stream_recv(stream_id, &mut buffer) {
+        if fin {
+            return true;
+        }
+    }
+    false
+}
+
+/// Tells both ends of the timer that expires first.
+fn wait(client: &mut Connection, server: &mut Connection) {
+    let timers = [client.timeout_instant(), server.timeout_instant()];
+    advance_to(timers.into_iter().flatten().min().expect("nobody waits for anything"));
+    client.on_timeout();
+    server.on_timeout();
+}
+
+/// What comes twice from an address lets more leave for it than the layer knows of.
+#[test]
+fn a_server_goes_on_where_its_client_is_though_another_sends_its_packets_several_times() {
+    let elsewhere = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 6666));
+    for (times, probes) in (1..5).flat_map(|times| (0..5).map(move |probes| (times, probes))) {
+        let mut config = tack_config();
+        let (mut client, mut server) = (tack_client(&mut config), tack_server(&mut config));
+        while carry_up(&mut client, &mut server, client_address(), 1)
+            | carry_down(&mut server, &mut client)
+        {}
+        let id = quiche::ConnectionId::from_ref(&[0xc2; 16]);
+        client.new_scid(&id, 1, false).unwrap();
+        carry_up(&mut client, &mut server, client_address(), 1);
+        for stream_id in [3, 7, 11, 15] {
+            server.stream_send(stream_id, &pattern(5000), true).unwrap();
+            let give_up = Instant::now() + Duration::from_secs(30);
+            loop {
+                let any = carry_down(&mut server, &mut client);
+                if read_all(&mut client, stream_id) {
+                    break;
+                }
+                if !carry_up(&mut client, &mut server, client_address(), 1) && !any {
+                    wait(&mut client, &mut server);
+                }
+                assert!(Instant::now() < give_up, "{times} times, {probes} probes");
+            }
+            // The last acknowledgement, behind which the client waits.
+            carry_up(&mut client, &mut server, elsewhere, times);
+            for _ in 0..probes {
+                carry_down(&mut server, &mut client);
+                wait(&mut client, &mut server);
+            }
+        }
+    }
 }

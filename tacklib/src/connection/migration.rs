@@ -311,6 +311,24 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// The same where quiche goes on over a path that not even a challenge may leave over (RFC 9000 section 8.1): no
+    /// timer would ever end that. A peer that has been there only for an attacker answers from where it is, and quiche
+    /// goes back there.
+    #[cold]
+    pub(super) fn flush_path_left_unseen(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let active = self.inner.path_stats().find(|path| path.active);
+        if let Some(active) = active {
+            self.follow_active_path(layer, now, (active.local_addr, active.peer_addr));
+        }
+        self.flush_previous_path(layer, now, out, wanted).ok_or(quiche::Error::Done)
+    }
+
     /// Sends a PING over the path that was left, by which quiche finds out what was lost there.
     pub(super) fn flush_previous_path(
         &mut self,

@@ -95,6 +95,9 @@ impl<F: BufFactory> Connection<F> {
                 }
             }
         }
+        if self.seam.validation.is_running {
+            return self.flush_path_left_unseen(layer, now, out, wanted);
+        }
         Err(quiche::Error::Done)
     }
 
