@@ -133,6 +133,8 @@ impl Frequency {
 #[derive(Debug)]
 pub struct AckFrequencySender {
     peer: Peer,
+    /// Packets of a slow start share acknowledgements (TACK-5.1-3).
+    spaces_start: bool,
     next_sequence: u64,
     /// The values of the last update.
     advertised: Option<Wanted>,
@@ -162,6 +164,7 @@ impl AckFrequencySender {
     pub fn new(peer: Peer) -> Self {
         Self {
             peer,
+            spaces_start: false,
             next_sequence: 0,
             advertised: None,
             reordering: PACKET_THRESHOLD,
@@ -169,6 +172,12 @@ impl AckFrequencySender {
             unconfirmed: None,
             was_lost: false,
         }
+    }
+
+    /// The same for a source with a light load (TACK-5.1-10): where a TACK peer would acknowledge every packet of a start
+    /// that is slow, the packets of a burst share an acknowledgement.
+    pub fn with_spaced_start(self, spaces_start: bool) -> Self {
+        Self { spaces_start, ..self }
     }
 
     /// Sets the Reordering Threshold: the distance at which packets are taken
@@ -255,7 +264,8 @@ impl AckFrequencySender {
     pub fn hold(&self) -> Option<Duration> {
         match (self.peer, self.advertised) {
             (Peer::Tack { max_ack_delay, .. }, last) => {
-                last.filter(|last| !last.delay.is_zero()).map(|_| max_ack_delay)
+                let last = last.filter(|last| !last.delay.is_zero())?;
+                Some(if last.threshold == 0 { last.delay } else { max_ack_delay })
             }
             (Peer::Stock { .. }, Some(last)) => (last.threshold > 0).then_some(last.delay),
             (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
@@ -272,14 +282,16 @@ impl AckFrequencySender {
     ) -> Wanted {
         let frequency = if startup { frequency.of_startup() } else { *frequency };
         let alpha = frequency.interval(min_rtt);
+        // TACK-5.1-3
+        let is_slow_start = startup && alpha < bandwidth.time_for(frequency.packets * mss);
         match self.peer {
             Peer::Tack { .. }
-                if startup && alpha < bandwidth.time_for(frequency.packets * mss) =>
+                if is_slow_start && !(self.spaces_start && alpha > SHORTEST_INTERVAL) =>
             {
                 EVERY_PACKET
             }
             Peer::Tack { min_ack_delay, .. } => Wanted {
-                threshold: frequency.packets.saturating_sub(1),
+                threshold: if is_slow_start { 0 } else { frequency.packets.saturating_sub(1) },
                 delay: alpha.max(min_ack_delay),
                 unreported: 0,
             },
@@ -379,6 +391,21 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_a_slow_start_share_acknowledgements_where_that_is_wanted_and_the_path_long() {
+        let next = |min_rtt, megabits: u64| {
+            let peer = Peer::Tack { min_ack_delay: MS, max_ack_delay: 25 * MS };
+            let rate = Bandwidth::from_bytes_per_second(megabits * 125_000);
+            let mut sender = AckFrequencySender::new(peer).with_spaced_start(true);
+            let frame = sender.next_frame(&FREQUENCY, true, rate, min_rtt, 1250, 0)?;
+            sender.on_sent(&frame, 7);
+            Some((frame.ack_eliciting_threshold, sender.hold()?))
+        };
+        assert_eq!(next(80 * MS, 2), Some((0, 5 * MS)));
+        assert_eq!(next(80 * MS, 20), Some((1, 25 * MS)));
+        assert_eq!(next(16 * MS, 2), None, "it begins with every packet");
+    }
+
+    #[test]
     fn a_stock_peer_learns_a_new_reordering_threshold_at_once() {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut sender = AckFrequencySender::new(peer);
@@ -455,7 +482,7 @@ mod tests {
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let slow = Bandwidth::from_bytes_per_second(250_000);
         let next = |sender: &AckFrequencySender, startup| {
-            sender.next_frame(&FREQUENCY, startup, slow, 80 * MS, 1250, 0)
+            sender.next_frame(&FREQUENCY, startup, slow, 10 * MS, 1250, 0)
         };
         sender.on_sent(&next(&sender, false).unwrap(), 7);
         let every_packet = next(&sender, true).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::careful_resume::{CcParameters, DEFAULT_MAX_JUMP};
 use super::{BbrConfig, Frequency, Peer};
 use crate::ecn::Ecn;
-use crate::profiles::Profile;
+use crate::profiles::{LONGEST_INTERVAL, Profile};
 
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
@@ -77,5 +77,10 @@ impl SenderConfig {
             light_load_ack_interval: Duration::ZERO,
             random,
         }
+    }
+
+    /// Whether a light load is acknowledged less often than any other (TACK-5.1-10).
+    pub(super) fn has_light_loads(&self) -> bool {
+        self.light_load_ack_interval > LONGEST_INTERVAL
     }
 }

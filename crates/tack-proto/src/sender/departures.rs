@@ -8,7 +8,6 @@ use super::sent_packets::{FlightId, Leaving, Pace};
 use super::{Deviation, PathId, Peer, Sender};
 use crate::ecn::{Ecn, EcnCodepoint};
 use crate::frame::AckFrequency;
-use crate::profiles::LONGEST_INTERVAL;
 
 /// The flight of packets that leave on a path which data never went over, and of probes of the path MTU: what
 /// becomes of them yields no sample.
@@ -136,7 +135,8 @@ impl Sender {
     /// TACK-5.1-10
     fn follow_load(&mut self, now: Instant, bytes: usize) {
         let interval = self.config.light_load_ack_interval;
-        if interval <= LONGEST_INTERVAL || !matches!(self.config.peer, Some(Peer::Tack { .. }))
+        if !self.config.has_light_loads()
+            || !matches!(self.config.peer, Some(Peer::Tack { .. }))
         {
             return;
         }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::bandwidth::Bandwidth;
+use crate::profiles::LONGEST_INTERVAL;
 
 /// What is sent is counted over this time.
 const SPAN: Duration = Duration::from_millis(250);
@@ -32,9 +33,19 @@ const HEAVY: u64 = 2;
 const CHANGE: f64 = 2.0;
 const CHANGED: u32 = 2;
 
-/// The share of TACKs that may get lost: what one of them tells of a loss is told again a tenth of a second later
-/// (TACK-4.2-9), and frames stand still until then. One lost of the last 64 is more.
-const MOST_ACK_LOSS: f64 = 0.01;
+/// The share of TACKs that may get lost: what one of them tells of a loss is told again by the next, and frames stand still
+/// until then. Two lost of the last 64 are more.
+const MOST_ACK_LOSS: f64 = 0.02;
+
+/// The TACK that was lost last is forgotten below that: 175 behind it.
+const LEAST_ACK_LOSS: f64 = 0.001;
+
+/// For so long after a TACK was lost the next is not waited for as long: the interval is a third, but remains one that tells
+/// the peer of a light load.
+const CAUTION: Duration = Duration::from_secs(60);
+const CAUTIOUS: u32 = 3;
+const LEAST_INTERVAL: Duration =
+    Duration::from_millis(LONGEST_INTERVAL.as_millis() as u64 * 5 / 4);
 
 /// What bears on whether a load is light.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +84,8 @@ pub struct LightLoad {
     changed: u32,
     /// The interval that the peer still goes by, and when it was asked for a shorter one.
     before: Option<(Instant, Duration)>,
+    /// When acknowledgements were known last to get lost.
+    ack_lost: Option<Instant>,
 }
 
 impl LightLoad {
@@ -111,6 +124,9 @@ impl LightLoad {
         }
         self.span = Some(Span::new(now, &load));
         self.paused_spans = if has_paused { self.paused_spans + 1 } else { 0 };
+        if load.ack_loss > LEAST_ACK_LOSS {
+            self.ack_lost = Some(now);
+        }
         let too_many_lost = load.ack_loss > MOST_ACK_LOSS;
         if bytes > carried / HEAVY || self.paused_spans >= PAUSED_SPANS || too_many_lost {
             return self.end(now);
@@ -129,7 +145,14 @@ impl LightLoad {
             self.capacity = load.capacity.unwrap_or_default();
             self.changed = 0;
         }
-        self.set_interval(now, Some(load.interval))
+        let interval = self.interval_of(now, load.interval);
+        self.set_interval(now, Some(interval))
+    }
+
+    fn interval_of(&self, now: Instant, most: Duration) -> Duration {
+        let is_cautious =
+            self.ack_lost.is_some_and(|at| now.saturating_duration_since(at) < CAUTION);
+        if is_cautious { (most / CAUTIOUS).max(LEAST_INTERVAL).min(most) } else { most }
     }
 
     /// An acknowledgement has come, a round trip of `rtt` behind the packets that it is for. Where those have queued,
@@ -286,12 +309,26 @@ mod tests {
     }
 
     #[test]
-    fn lost_acknowledgements_end_it() {
+    fn a_lost_acknowledgement_shortens_the_interval_for_a_minute_and_several_end_it() {
         let mut source = Source::new();
-        source.ack_loss = 0.005;
         assert_eq!(source.send(30, 40_000, 20 * MS), Some(400 * MS));
         source.ack_loss = 1.0 / 64.0;
+        assert_eq!(source.send(30, 40_000, 20 * MS), Some(400 * MS / 3));
+        source.ack_loss = 2.0 / 64.0;
         assert_eq!(source.send(30, 40_000, 20 * MS), None);
+        source.ack_loss = 0.0;
+        assert_eq!(source.send(58 * 50, 40_000, 20 * MS), Some(400 * MS / 3));
+        assert_eq!(source.send(3 * 50, 40_000, 20 * MS), Some(400 * MS));
+    }
+
+    #[test]
+    fn the_shorter_interval_still_tells_of_a_light_load() {
+        let mut light_load = LightLoad::default();
+        let now = crate::test_clock();
+        assert_eq!(light_load.interval_of(now, 300 * MS), 300 * MS);
+        light_load.ack_lost = Some(now);
+        assert_eq!(light_load.interval_of(now, 300 * MS), 125 * MS);
+        assert_eq!(light_load.interval_of(now, 110 * MS), 110 * MS);
     }
 
     #[test]

@@ -141,7 +141,9 @@ impl Sender {
             sent: SentPackets::new(now, config.sees_all, path.flight),
             left,
             trap: OptimisticAckTrap::new(config.random),
-            frequency: config.peer.map(AckFrequencySender::new),
+            frequency: config.peer.map(|peer| {
+                AckFrequencySender::new(peer).with_spaced_start(config.has_light_loads())
+            }),
             ack_loss: AckLoss::default(),
             marks: MarkRecord::default(),
             streams: StreamRecord::default(),
