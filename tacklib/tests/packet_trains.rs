@@ -305,8 +305,7 @@ fn a_loss_is_told_again_sooner_where_an_acknowledgement_got_lost_before() {
         send_datagrams(pair, 60, 3, 1000);
         let began = std::time::Instant::now();
         pair.tamper_down(Box::new(move |datagram| {
-            let elapsed = began.elapsed();
-            (elapsed > 400 * MS).then_some(datagram)
+            (began.elapsed() > 400 * MS).then_some(datagram)
         }));
         send_datagrams(pair, 60, 3, 1000);
     });

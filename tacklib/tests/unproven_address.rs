@@ -1,5 +1,5 @@
 //! A server does not send more than three times what came from a client that has not proven that it
-//! is where it says (RFC 9000 section 8.1).
+//! is where it says (RFC 9000 section 8.1), and does not wait for it there for ever.
 
 #![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
 
