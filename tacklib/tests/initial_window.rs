@@ -37,8 +37,9 @@ fn ten_packets_leave_in_the_first_round_trip() {
 #[test]
 fn for_video_it_is_thirty_two_of_which_ten_leave_at_once() {
     let (at_once, in_all) = first_packets(|config| config.set_profile(Profile::Video));
-    assert!((9..=12).contains(&at_once), "{at_once}");
-    assert!((31..=33).contains(&in_all), "{in_all}");
+    // The first, with ACK_FREQUENCY, is not quite full, and leaves room for another.
+    assert!((9..=13).contains(&at_once), "{at_once}");
+    assert!((31..=34).contains(&in_all), "{in_all}");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn the_window_that_the_application_sets_counts_whatever_profile_it_chooses_after
             config.set_initial_congestion_window_packets(20);
             config.set_profile(profile);
         });
-        assert!((19..=21).contains(&in_all), "{profile:?}: {in_all}");
+        assert!((19..=22).contains(&in_all), "{profile:?}: {in_all}");
     }
     let (at_once, in_all) =
         first_packets(|config| config.set_initial_congestion_window_packets(1));

@@ -157,7 +157,8 @@ mod tests {
     /// A home with the file `a/file`, the empty directory `b` and links to both.
     fn home() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
-        let home = dir.path().canonicalize().unwrap();
+        // Nobody else has files beside it.
+        let home = dir.path().canonicalize().unwrap().join("home");
         fs::create_dir_all(home.join("a")).unwrap();
         fs::create_dir_all(home.join("b")).unwrap();
         fs::write(home.join("a/file"), "x").unwrap();

@@ -386,12 +386,16 @@ impl Receiver {
     /// if it does not fit or nothing has been received.
     pub fn write(&mut self, now: Instant, due: Due, budget: usize, out: &mut Vec<u8>) -> bool {
         let before = out.len();
+        let tells_loss = self.losses.is_due(now);
         let is_written = match due {
             Due::Tack => self.write_tack(now, budget, out),
             Due::Iack(event) => self.write_iack(now, event, budget, out),
         };
         if is_written {
             self.budget.on_sent(now, out.len() - before, self.config.max_ack_delay);
+            if tells_loss {
+                self.policy.on_loss_told();
+            }
         }
         is_written
     }

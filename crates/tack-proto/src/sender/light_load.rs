@@ -33,8 +33,8 @@ const HEAVY: u64 = 2;
 const CHANGE: f64 = 2.0;
 const CHANGED: u32 = 2;
 
-/// The share of TACKs that may get lost: what one of them tells of a loss is told again by the next, and frames stand still
-/// until then. Two lost of the last 64 are more.
+/// The share of TACKs that may get lost: what one of them tells of a loss is told again a tenth of a second later
+/// (TACK-4.2-9), and frames stand still until then. Two lost of the last 64 are more.
 const MOST_ACK_LOSS: f64 = 0.02;
 
 /// The TACK that was lost last is forgotten below that: 175 behind it.
