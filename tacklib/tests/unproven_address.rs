@@ -84,7 +84,7 @@ fn read_all(client: &mut Connection, stream_id: u64) -> bool {
 /// Tells both ends of the timer that expires first.
 fn wait(client: &mut Connection, server: &mut Connection) {
     let timers = [client.timeout_instant(), server.timeout_instant()];
-    // Without any, nobody would wait for anything.
+    // Without a timer both would wait for ever.
     advance_to(timers.into_iter().flatten().min().unwrap());
     client.on_timeout();
     server.on_timeout();

@@ -311,9 +311,9 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// The same where quiche goes on over a path that not even a challenge may leave over (RFC 9000 section 8.1): no
-    /// timer would ever end that. A peer whose packets another host has sent on answers from where it is, and quiche goes
-    /// back there.
+    /// Flushes the path that quiche has left for one over which nothing may leave yet, not even a challenge (RFC 9000
+    /// section 8.1): no timer would ever end that. A peer whose packets another host has sent on answers from where it is,
+    /// and quiche goes back there.
     #[cold]
     pub(super) fn flush_path_left_unseen(
         &mut self,
