@@ -297,6 +297,22 @@ fn a_loss_is_told_again_soon_where_the_acknowledgement_that_tells_of_it_gets_los
     assert!((120 * MS..230 * MS).contains(&longest), "{longest:?}");
 }
 
+// TACK-4.2-9
+#[test]
+fn a_loss_is_told_once_where_the_acknowledgement_that_tells_of_it_arrives() {
+    let mut pair = pair_with_interval(400 * MS);
+    send_datagrams(&mut pair, 60, 3, 1000);
+    let mut packets = 0;
+    pair.tamper_up(Box::new(move |datagram| {
+        packets += 1;
+        (packets % 45 != 3).then_some(datagram)
+    }));
+    let sent = acknowledgements(&mut pair, 10, 3);
+    let lost = pair.client.stats().lost as u64;
+    // Three a second without a loss. Where each loss is told twice there are 57 more than losses.
+    assert!((lost..=lost + 42).contains(&sent), "{sent} for {lost} losses in 10 s");
+}
+
 // TACK-5.1-10
 #[test]
 fn a_source_whose_acknowledgement_got_lost_is_acknowledged_somewhat_more_often() {

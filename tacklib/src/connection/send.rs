@@ -158,6 +158,9 @@ impl<F: BufFactory> Connection<F> {
                 result => return result,
             }
         }
+        if plan.wants_answer {
+            request_carrier(&mut self.inner)?;
+        }
         let mut result = self.write(layer, now, out, wanted, &plan);
         if matches!(result, Err(quiche::Error::Done)) && plan.stream_data {
             result = self.write_past_stale_streams(layer, now, out, wanted, &plan);

@@ -53,6 +53,8 @@ pub struct Plan {
     pub update: bool,
     /// An acknowledgement is wanted at once, whatever the packet turns out to be.
     pub immediate_ack: bool,
+    /// It is to elicit one, to tell whether what is due has arrived.
+    pub wants_answer: bool,
     /// Room for ends of streams that quiche has forgotten, and for requests to stop.
     pub owed_room: usize,
     /// It is the last packet for a path that quiche no longer sends data on.
@@ -181,10 +183,13 @@ impl Layer {
         datagrams: bool,
     ) -> Plan {
         let sender = &self.space.sender;
+        let wants_answer =
+            due.is_some() && self.space.agreement.tack && self.space.receiver.wants_answer(now);
         Plan {
             update: stream_data && sender.frequency_update().is_some(),
             timestamp: stream_data && self.space.agreement.tack && sender.wants_timestamp(now),
-            immediate_ack: sender.wants_immediate_ack(now, false),
+            immediate_ack: wants_answer || sender.wants_immediate_ack(now, false),
+            wants_answer,
             owed_room: ends.room() + self.space.stopped_reads.room(),
             stream_data,
             due,

@@ -36,6 +36,15 @@ pub enum Rule {
     },
 }
 
+/// What is known of an acknowledgement that tells of a loss event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToldLoss {
+    /// It has been written.
+    Written,
+    /// It has left in the packet with that number.
+    Sent(u64),
+}
+
 /// Counts what has not been acknowledged and says when it must be.
 #[derive(Debug)]
 pub struct AckPolicy {
@@ -49,8 +58,8 @@ pub struct AckPolicy {
     immediate: bool,
     /// Congestion has begun: from when on it is reported, if nothing is before.
     early: Option<Instant>,
-    /// A loss event has been told since the last TACK, or by it.
-    has_told_loss: bool,
+    /// A loss event has been told since the last TACK, or by it, and may not have reached the peer.
+    told_loss: Option<ToldLoss>,
     /// When the last ack-eliciting packet came.
     last_arrival: Option<Instant>,
     /// Whether the first packet after an idle time is acknowledged at once.
@@ -68,7 +77,7 @@ impl AckPolicy {
             last_sent: None,
             immediate: false,
             early: None,
-            has_told_loss: false,
+            told_loss: None,
             last_arrival: None,
             early_after_idle: false,
         }
@@ -229,11 +238,27 @@ impl AckPolicy {
     /// An acknowledgement tells of a loss event. Under a light load another one follows sooner than usual, in case it gets
     /// lost itself (TACK-4.2-9).
     pub fn on_loss_told(&mut self) {
-        self.has_told_loss = true;
+        self.told_loss = Some(ToldLoss::Written);
+    }
+
+    /// A packet has left whose acknowledgement tells what becomes of the one that was written last.
+    pub fn on_packet_sent(&mut self, packet_number: u64) {
+        if self.told_loss == Some(ToldLoss::Written) {
+            self.told_loss = Some(ToldLoss::Sent(packet_number));
+        }
+    }
+
+    /// Packets have been acknowledged: `was_delivered` tells whether one was among them.
+    pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+        if let Some(ToldLoss::Sent(pn)) = self.told_loss
+            && was_delivered(pn) == Some(true)
+        {
+            self.told_loss = None;
+        }
     }
 
     fn until_next(&self, interval: Duration) -> Duration {
-        if self.has_told_loss { interval.min(LONGEST_INTERVAL) } else { interval }
+        if self.told_loss.is_some() { interval.min(LONGEST_INTERVAL) } else { interval }
     }
 
     /// An acknowledgement of everything received has left.
@@ -243,7 +268,7 @@ impl AckPolicy {
         self.last_sent = Some(now);
         self.immediate = false;
         self.early = None;
-        self.has_told_loss = false;
+        self.told_loss = None;
     }
 }
 
@@ -347,6 +372,21 @@ mod tests {
         policy.on_ack_eliciting(t0 + 101 * MS);
         policy.on_ack_eliciting(t0 + 101 * MS);
         assert_eq!(policy.deadline(), Some(t0 + 300 * MS));
+    }
+
+    #[test]
+    fn under_a_light_load_a_loss_is_told_once_if_that_is_known_to_have_arrived() {
+        let (mut policy, t0) = under_light_load();
+        policy.on_packet_sent(6);
+        policy.on_loss_told();
+        policy.on_packet_sent(7);
+        policy.on_packet_sent(8);
+        policy.on_acknowledgement(|pn| (pn != 7).then_some(true));
+        assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "of others");
+        policy.on_acknowledgement(|_| Some(false));
+        assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "it is lost");
+        policy.on_acknowledgement(|pn| (pn == 7).then_some(true));
+        assert_eq!(policy.deadline(), Some(t0 + 200 * MS));
     }
 
     #[test]

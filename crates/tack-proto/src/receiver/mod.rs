@@ -400,6 +400,22 @@ impl Receiver {
         is_written
     }
 
+    /// Whether this end wants to hear if the acknowledgement that is due arrives: under a light load another one takes the
+    /// place of one that tells of a loss and gets lost (TACK-4.2-9).
+    pub fn wants_answer(&self, now: Instant) -> bool {
+        self.policy.is_load_light() && self.losses.is_due(now)
+    }
+
+    /// An ack-eliciting packet has left, with whatever was written last.
+    pub fn on_packet_sent(&mut self, packet_number: u64) {
+        self.policy.on_packet_sent(packet_number);
+    }
+
+    /// Packets of this end have been acknowledged; `was_delivered` tells of one what has become of it.
+    pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+        self.policy.on_acknowledgement(was_delivered);
+    }
+
     /// The rate at which this end sends data; `None` while it has less to send than may leave
     /// (TACK-4.2-8).
     pub fn set_data_rate(&mut self, rate: Option<Bandwidth>) {

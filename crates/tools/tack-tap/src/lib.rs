@@ -59,7 +59,8 @@ pub struct TapCounters {
     pub bytes: u64,
     /// Packets with a STREAM frame.
     pub data_packets: u64,
-    /// Packets that only acknowledge: no frame in them is ack-eliciting.
+    /// Packets that only acknowledge: no frame in them is ack-eliciting, but a PING or an IMMEDIATE_ACK, by which the
+    /// receiver wants to hear whether the acknowledgement has arrived.
     pub ack_packets: u64,
     /// Length of those in bytes.
     pub ack_path_bytes: u64,
@@ -315,7 +316,7 @@ impl TapCounters {
 struct Content {
     data: bool,
     acknowledges: bool,
-    /// A frame that the peer must acknowledge or act on.
+    /// A frame that tells or asks for something else.
     asks: bool,
 }
 
@@ -323,7 +324,10 @@ impl Content {
     fn note(&mut self, frame: &Frame<'_>) {
         self.data |= matches!(frame, Frame::Stream(_));
         self.acknowledges |= matches!(frame, Frame::Ack(_) | Frame::Tack(_) | Frame::Iack(_));
-        self.asks |= frame.is_ack_eliciting() || matches!(frame, Frame::ConnectionClose { .. });
+        // These tell nothing: such a packet leaves for what it acknowledges.
+        let is_bare = matches!(frame, Frame::Ping | Frame::ImmediateAck);
+        self.asks |= frame.is_ack_eliciting() && !is_bare
+            || matches!(frame, Frame::ConnectionClose { .. });
     }
 }
 

@@ -34,6 +34,7 @@ impl NumberSpace {
             let outcome = self.on_acknowledgement(now, acknowledgement);
             effects.acknowledged |= !outcome.acked.is_empty();
         }
+        self.receiver.on_acknowledgement(|pn| self.sender.was_delivered(pn));
         // Carriers of acknowledgements are in flight, too, and no data.
         let data_rate = if self.sends_data { self.sender.bulk_rate() } else { None };
         self.receiver.set_data_rate(data_rate);
