@@ -213,9 +213,6 @@ impl NumberSpace {
         let ecn = self.sender.on_packet_sent(now, &sent);
         // First those that were encoded, as they were chosen before quiche's were known to leave.
         self.on_composed_sent(now, pn, &composed, ends, frames);
-        if sent.ack_eliciting {
-            self.receiver.on_packet_sent(pn);
-        }
         self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
         self.count_train_cost(plan, &scan, &composed, departed.len);
         if composed.answers_challenge {
@@ -267,6 +264,7 @@ impl NumberSpace {
                 self.receiver.on_ack_sent(now);
             }
         }
+        self.receiver.on_packet_sent(scan.ack_eliciting.then_some(pn));
         if scan.answers_challenge {
             self.path_responses.clear();
         }

@@ -41,8 +41,8 @@ pub enum Rule {
 enum ToldLoss {
     /// It has been written.
     Written,
-    /// It has left in the packet with that number.
-    Sent(u64),
+    /// It has left, in the packet with that number if that is ack-eliciting.
+    Sent(Option<u64>),
 }
 
 /// Counts what has not been acknowledged and says when it must be.
@@ -241,16 +241,16 @@ impl AckPolicy {
         self.told_loss = Some(ToldLoss::Written);
     }
 
-    /// A packet has left whose acknowledgement tells what becomes of the one that was written last.
-    pub fn on_packet_sent(&mut self, packet_number: u64) {
+    /// A packet has left with what was written last, if that has not left before; its number, if it is ack-eliciting.
+    pub fn on_packet_sent(&mut self, answered: Option<u64>) {
         if self.told_loss == Some(ToldLoss::Written) {
-            self.told_loss = Some(ToldLoss::Sent(packet_number));
+            self.told_loss = Some(ToldLoss::Sent(answered));
         }
     }
 
     /// Packets have been acknowledged: `was_delivered` tells whether one was among them.
     pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
-        if let Some(ToldLoss::Sent(pn)) = self.told_loss
+        if let Some(ToldLoss::Sent(Some(pn))) = self.told_loss
             && was_delivered(pn) == Some(true)
         {
             self.told_loss = None;
@@ -377,16 +377,21 @@ mod tests {
     #[test]
     fn under_a_light_load_a_loss_is_told_once_if_that_is_known_to_have_arrived() {
         let (mut policy, t0) = under_light_load();
-        policy.on_packet_sent(6);
+        policy.on_packet_sent(Some(6));
         policy.on_loss_told();
-        policy.on_packet_sent(7);
-        policy.on_packet_sent(8);
+        policy.on_packet_sent(Some(7));
+        policy.on_packet_sent(Some(8));
         policy.on_acknowledgement(|pn| (pn != 7).then_some(true));
         assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "of others");
         policy.on_acknowledgement(|_| Some(false));
         assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "it is lost");
         policy.on_acknowledgement(|pn| (pn == 7).then_some(true));
         assert_eq!(policy.deadline(), Some(t0 + 200 * MS));
+        policy.on_loss_told();
+        policy.on_packet_sent(None);
+        policy.on_packet_sent(Some(9));
+        policy.on_acknowledgement(|_| Some(true));
+        assert_eq!(policy.deadline(), Some(t0 + 100 * MS), "nothing tells of it");
     }
 
     #[test]

@@ -406,9 +406,9 @@ impl Receiver {
         self.policy.is_load_light() && self.losses.is_due(now)
     }
 
-    /// An ack-eliciting packet has left, with whatever was written last.
-    pub fn on_packet_sent(&mut self, packet_number: u64) {
-        self.policy.on_packet_sent(packet_number);
+    /// A packet has left with what was written last, if that has not left before; its number, if it is ack-eliciting.
+    pub fn on_packet_sent(&mut self, answered: Option<u64>) {
+        self.policy.on_packet_sent(answered);
     }
 
     /// Packets of this end have been acknowledged; `was_delivered` tells of one what has become of it.
