@@ -58,11 +58,13 @@ fn carry_up(
     any
 }
 
-/// Gives the client what the server sends to it; the rest goes nowhere.
-fn carry_down(server: &mut Connection, client: &mut Connection) -> bool {
+/// Gives the client what the server sends to it, but for the first `lost` packets; the rest goes nowhere.
+fn carry_down(server: &mut Connection, client: &mut Connection, lost: &mut usize) -> bool {
     let (mut datagram, mut any) = ([0; 1500], false);
     while let Ok((len, sent)) = server.send(&mut datagram) {
-        if sent.to == client_address() {
+        if sent.to == client_address() && *lost > 0 {
+            *lost -= 1;
+        } else if sent.to == client_address() {
             let info = RecvInfo { from: server_address(), to: client_address() };
             client.recv(&mut datagram[..len], info).unwrap();
         }
@@ -93,35 +95,59 @@ fn wait(client: &mut Connection, server: &mut Connection) {
 /// What comes twice from an address lets more leave for it than the layer knows of.
 #[test]
 fn a_server_goes_on_where_its_client_is_though_another_sends_its_packets_several_times() {
-    let elsewhere = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 6666));
     for (times, probes) in (1..5).flat_map(|times| (0..5).map(move |probes| (times, probes))) {
-        let mut config = tack_config();
-        let (mut client, mut server) = (tack_client(&mut config), tack_server(&mut config));
-        while carry_up(&mut client, &mut server, client_address(), 1)
-            | carry_down(&mut server, &mut client)
-        {}
-        let id = quiche::ConnectionId::from_ref(&[0xc2; 16]);
-        client.new_scid(&id, 1, false).unwrap();
-        carry_up(&mut client, &mut server, client_address(), 1);
-        for stream_id in [3, 7, 11, 15] {
-            server.stream_send(stream_id, &pattern(5000), true).unwrap();
-            let give_up = Instant::now() + Duration::from_secs(30);
-            loop {
-                let any = carry_down(&mut server, &mut client);
-                if read_all(&mut client, stream_id) {
-                    break;
-                }
-                if !carry_up(&mut client, &mut server, client_address(), 1) && !any {
-                    wait(&mut client, &mut server);
-                }
-                assert!(Instant::now() < give_up, "{times} times, {probes} probes");
+        fetch_beside_another_host(times, probes, 0);
+    }
+}
+
+/// The way back rests on one PING.
+#[test]
+fn a_server_goes_on_where_its_client_is_though_what_it_sends_there_gets_lost() {
+    for (times, lost) in (1..5).flat_map(|times| (1..6).map(move |lost| (times, lost))) {
+        for probes in [0, 2] {
+            fetch_beside_another_host(times, probes, lost);
+        }
+    }
+}
+
+/// A client fetches four streams. The last packet that it sends for each comes so many times from another host; then
+/// so many timers expire, and so many packets on their way to the client get lost.
+fn fetch_beside_another_host(times: usize, probes: usize, lost: usize) {
+    let elsewhere = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 6666));
+    let mut config = tack_config();
+    let (mut client, mut server) = (tack_client(&mut config), tack_server(&mut config));
+    while carry_up(&mut client, &mut server, client_address(), 1)
+        | carry_down(&mut server, &mut client, &mut 0)
+    {}
+    let id = quiche::ConnectionId::from_ref(&[0xc2; 16]);
+    client.new_scid(&id, 1, false).unwrap();
+    carry_up(&mut client, &mut server, client_address(), 1);
+    let mut to_lose = 0;
+    for stream_id in [3, 7, 11, 15] {
+        let mut unsent = &pattern(5000)[..];
+        let give_up = Instant::now() + Duration::from_secs(30);
+        loop {
+            // Not all may be written while nothing may leave.
+            if !unsent.is_empty()
+                && let Ok(len) = server.stream_send(stream_id, unsent, true)
+            {
+                unsent = &unsent[len..];
             }
-            // The last acknowledgement, behind which the client waits.
-            carry_up(&mut client, &mut server, elsewhere, times);
-            for _ in 0..probes {
-                carry_down(&mut server, &mut client);
+            let any = carry_down(&mut server, &mut client, &mut to_lose);
+            if read_all(&mut client, stream_id) {
+                break;
+            }
+            if !carry_up(&mut client, &mut server, client_address(), 1) && !any {
                 wait(&mut client, &mut server);
             }
+            assert!(Instant::now() < give_up, "{times} times, {probes} probes, {lost} lost");
+        }
+        // The last acknowledgement, behind which the client waits.
+        carry_up(&mut client, &mut server, elsewhere, times);
+        to_lose = lost;
+        for _ in 0..probes {
+            carry_down(&mut server, &mut client, &mut to_lose);
+            wait(&mut client, &mut server);
         }
     }
 }

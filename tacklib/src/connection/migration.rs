@@ -36,6 +36,8 @@ pub(super) struct Paths {
     active: Option<AddressPair>,
     /// Where data went before, until a flush PING has left there.
     previous: Option<AddressPair>,
+    /// The probe timer has expired since it is being proven where data goes to.
+    has_probe_timeout: bool,
     /// The hosts of the paths that data went over. A change of the port alone is most likely a NAT's,
     /// and the path the same.
     known: Vec<(AddressPair, PathId)>,
@@ -313,7 +315,8 @@ impl<F: BufFactory> Connection<F> {
 
     /// Flushes the path that quiche has left for one over which nothing may leave yet, not even a challenge (RFC 9000
     /// section 8.1): no timer would ever end that. A peer whose packets another host has sent on answers from where it is,
-    /// and quiche goes back there.
+    /// and quiche goes back there. Each time that the probe timer expires the PING is repeated: it may have got lost, and
+    /// quiche probes the active path alone.
     #[cold]
     pub(super) fn flush_path_left_unseen(
         &mut self,
@@ -326,7 +329,21 @@ impl<F: BufFactory> Connection<F> {
         if let Some(active) = active {
             self.follow_active_path(layer, now, (active.local_addr, active.peer_addr));
         }
+        if std::mem::take(&mut self.paths.has_probe_timeout) && !self.paths.has_previous() {
+            let is_proven = |path: &PathStats| {
+                !path.active
+                    && self.inner.is_path_validated(path.local_addr, path.peer_addr) == Ok(true)
+            };
+            let proven = self.inner.path_stats().find(is_proven);
+            self.paths.previous = proven.map(|path| (path.local_addr, path.peer_addr));
+        }
         self.flush_previous_path(layer, now, out, wanted).ok_or(quiche::Error::Done)
+    }
+
+    /// The probe timer has expired.
+    pub(super) fn on_path_probe_timeout(&mut self) {
+        self.paths.has_probe_timeout =
+            self.seam.validation.is_running && self.inner.is_server();
     }
 
     /// Sends a PING over the path that was left, by which quiche finds out what was lost there.

@@ -217,6 +217,7 @@ impl<F: BufFactory> Connection<F> {
         let mtu = self.seam.path_mtu.get();
         if delta.probe_timeout {
             self.seam.path_mtu.on_probe_timeout(&mut self.inner);
+            self.on_path_probe_timeout();
         } else {
             self.seam.path_mtu.follow(&self.inner);
         }

