@@ -227,11 +227,7 @@ fn a_source_that_may_have_few_streams_open_does_not_wait_for_more_under_a_light_
 fn a_source_whose_acknowledgements_get_lost_is_acknowledged_as_under_any_other_load() {
     let mut pair = pair_with_interval(400 * MS);
     send_datagrams(&mut pair, 60, 3, 1000);
-    let mut packets = 0;
-    pair.tamper_down(Box::new(move |datagram| {
-        packets += 1;
-        (packets % 4 != 0).then_some(datagram)
-    }));
+    pair.tamper_down(losing(|packet| packet % 4 == 0));
     acknowledgements(&mut pair, 10, 3);
     let many = acknowledgements(&mut pair, 4, 3);
     assert!(many > 60, "{many}");
@@ -244,11 +240,7 @@ fn what_gets_lost_under_a_light_load_is_sent_again_as_soon_as_under_any_other() 
     for interval in [400 * MS, Duration::ZERO] {
         let mut pair = pair_with_interval(interval);
         send_datagrams(&mut pair, 90, 3, 1000);
-        let mut packets = 0;
-        pair.tamper_up(Box::new(move |datagram| {
-            packets += 1;
-            (packets != 3).then_some(datagram)
-        }));
+        pair.tamper_up(losing(|packet| packet == 3));
         let began = std::time::Instant::now();
         let mut buffer = vec![0; 65536];
         pair.client.stream_send(2, &[7; 8000], true).unwrap();
@@ -273,11 +265,7 @@ fn a_loss_is_told_again_soon_where_the_acknowledgement_that_tells_of_it_gets_los
     for frames in 84..96 {
         let mut pair = pair_with_interval(400 * MS);
         send_datagrams(&mut pair, frames, 3, 1000);
-        let mut packets = 0;
-        pair.tamper_up(Box::new(move |datagram| {
-            packets += 1;
-            (packets != 3).then_some(datagram)
-        }));
+        pair.tamper_up(losing(|packet| packet == 3));
         let began = std::time::Instant::now();
         pair.tamper_down(Box::new(move |datagram| {
             (began.elapsed() > 70 * MS).then_some(datagram)
@@ -302,11 +290,7 @@ fn a_loss_is_told_again_soon_where_the_acknowledgement_that_tells_of_it_gets_los
 fn a_loss_is_told_once_where_the_acknowledgement_that_tells_of_it_arrives() {
     let mut pair = pair_with_interval(400 * MS);
     send_datagrams(&mut pair, 60, 3, 1000);
-    let mut packets = 0;
-    pair.tamper_up(Box::new(move |datagram| {
-        packets += 1;
-        (packets % 45 != 3).then_some(datagram)
-    }));
+    pair.tamper_up(losing(|packet| packet % 45 == 3));
     let sent = acknowledgements(&mut pair, 10, 3);
     let lost = pair.client.stats().lost as u64;
     // Three a second without a loss. Where each loss is told twice there are 57 more than losses.

@@ -479,6 +479,15 @@ impl<C: End, S: End> Pair<C, S> {
     }
 }
 
+/// Loses those packets, counted from 1.
+pub fn losing(is_lost: impl Fn(u64) -> bool + 'static) -> Tamper {
+    let mut packets = 0;
+    Box::new(move |datagram| {
+        packets += 1;
+        (!is_lost(packets)).then_some(datagram)
+    })
+}
+
 /// Drops `percent` of a hundred datagrams, at random.
 pub fn lossy(percent: u32, seed: u64) -> Tamper {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
