@@ -76,14 +76,10 @@ fn probes_for_a_lost_tail_ask_again() {
 fn a_probe_is_answered_with_all_that_lost_acknowledgements_said() {
     let mut pair = pair();
     let lose = Rc::new(Cell::new(true));
-    let losing = Rc::clone(&lose);
-    pair.tamper_down(Box::new(move |datagram| (!losing.get()).then_some(datagram)));
+    let loses = Rc::clone(&lose);
+    pair.tamper_down(losing(move |_| loses.get()));
     // Some holes, and four acknowledgements and more that are lost with them.
-    let mut sent = 0;
-    pair.tamper_up(Box::new(move |datagram| {
-        sent += 1;
-        (sent % 9 != 0 || sent > 300).then_some(datagram)
-    }));
+    pair.tamper_up(losing(|packet| packet % 9 == 0 && packet <= 300));
     let before = pair.server.tack_stats();
     let data = pattern(200_000);
     let mut written = 0;

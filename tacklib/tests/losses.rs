@@ -45,11 +45,7 @@ fn losses_on_both_ways_are_survived() {
 #[test]
 fn an_acknowledgement_path_that_pauses_does_not_break_the_connection() {
     let mut pair = pair();
-    let mut count = 0;
-    pair.tamper_down(Box::new(move |datagram| {
-        count += 1;
-        (!(20..40).contains(&count)).then_some(datagram)
-    }));
+    pair.tamper_down(losing(|packet| (20..40).contains(&packet)));
     transfer(&mut pair, 0, 4 << 20, false);
 }
 

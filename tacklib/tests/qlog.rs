@@ -48,11 +48,7 @@ fn logs() -> (Pair<Connection, Connection>, Vec<Value>, Vec<Value>) {
     server.set_qlog(Box::new(down.clone()), "server".into(), String::new());
     let mut pair = Pair::new(client, server).with_delay(Duration::from_millis(3)).with_rate(40);
     pair.handshake();
-    let mut sent = 0;
-    pair.tamper_up(Box::new(move |datagram| {
-        sent += 1;
-        (sent % 50 != 0).then_some(datagram)
-    }));
+    pair.tamper_up(losing(|packet| packet % 50 == 0));
     transfer(&mut pair, 0, 4 << 20, false);
     pair.run_for(Duration::from_millis(100));
     pair.client.write(4, &[0; 100], false);
