@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tack_packet::{PacketProtection, TAG_LEN, WrittenPacket};
 use tack_proto::ecn::EcnCodepoint;
-use tack_proto::frame::{Frames, OnlyFrame};
+use tack_proto::frame::{Frames, OnlyFrame, is_only_ack};
 use tack_proto::sender::{Departure, PathId};
 
 use super::plan::{TIMESTAMP_ROOM, departure};
@@ -138,12 +138,13 @@ impl NumberSpace {
     ) -> Result<Sent, Lost> {
         let Job { now, plan, .. } = *job;
         let is_tail = plan.is_tail(packet.packet_len(), job.room);
-        let passes = plan.adds_nothing()
+        let passes = plan.adds_acknowledgement_at_most()
             && job.to.response.is_none()
             && packet.can_pass()
             && !(is_tail && self.sender.wants_immediate_ack(now, true))
             && !(is_tail && self.sender.wants_tail_timestamp());
-        let content = if passes { peek(&packet) } else { None };
+        let content = if passes && plan.due.is_none() { peek(&packet) } else { None };
+        let content = content.or_else(|| if passes { self.peek_ack(&packet) } else { None });
         let Some(content) = content else {
             return self.rewrite(packet, job, ends, plain, frames);
         };
@@ -156,7 +157,11 @@ impl NumberSpace {
         }
         let packet_number = packet.header().packet_number;
         let departed = packet.pass().map_err(|_| Lost)?;
-        let ecn = self.sender.on_packet_sent(now, &departure(&departed, true, job.to));
+        if content.is_ack_only {
+            self.on_quiches_ack_sent(now);
+        }
+        let ack_eliciting = !content.is_ack_only;
+        let ecn = self.sender.on_packet_sent(now, &departure(&departed, ack_eliciting, job.to));
         Ok(Sent { packet_number, len: departed.len, ecn, ..content })
     }
 
@@ -259,9 +264,10 @@ impl NumberSpace {
         ends: &mut StreamEnds,
     ) {
         if scan.had_ack {
-            self.quiche_owes.ack = false;
             if scan.keeps_ack && !drops_ack {
-                self.receiver.on_ack_sent(now);
+                self.on_quiches_ack_sent(now);
+            } else {
+                self.quiche_owes.ack = false;
             }
         }
         self.receiver.on_packet_sent(scan.ack_eliciting.then_some(pn));
@@ -333,6 +339,23 @@ impl NumberSpace {
                 }
             }
         }
+    }
+
+    /// An acknowledgement has left as quiche wrote it.
+    fn on_quiches_ack_sent(&mut self, now: Instant) {
+        self.quiche_owes.ack = false;
+        self.receiver.on_ack_sent(now);
+    }
+
+    /// Whether a packet that may leave as quiche wrote it holds the acknowledgement of a stock peer's packets and nothing
+    /// else, as far as its first bytes tell.
+    fn peek_ack(&self, packet: &WrittenPacket<'_, '_>) -> Option<Sent> {
+        if self.agreement.tack || self.zero_rtt || self.receiver.ecn_counts().is_some() {
+            return None;
+        }
+        let payload_len = packet.packet_len() - packet.header().header_len - TAG_LEN;
+        let is_ack_only = is_only_ack(&packet.first_bytes()?, payload_len);
+        is_ack_only.then_some(Sent { is_ack_only, ..Sent::default() })
     }
 }
 

@@ -114,8 +114,13 @@ impl Plan {
     /// Whether the packet may leave as quiche wrote it.
     #[inline]
     pub fn adds_nothing(&self) -> bool {
+        self.due.is_none() && self.adds_acknowledgement_at_most()
+    }
+
+    /// Whether it may where it carries an acknowledgement already.
+    #[inline]
+    pub fn adds_acknowledgement_at_most(&self) -> bool {
         self.skip.is_none()
-            && self.due.is_none()
             && !self.timestamp
             && !self.update
             && !self.immediate_ack
