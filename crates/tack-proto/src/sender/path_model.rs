@@ -132,9 +132,13 @@ impl PathModel {
         })
     }
 
-    /// Whether packets queue, and not for what jitter may do to single ones.
-    pub(super) fn is_queueing_beyond_jitter(&self, round_trip: Option<Duration>) -> bool {
-        let beyond = |(min_rtt, round_trip)| round_trip > min_rtt + self.usual_jitter;
+    /// Whether packets queue, and not for what the path may jitter by.
+    pub(super) fn is_queueing_beyond(
+        &self,
+        jitter: Duration,
+        round_trip: Option<Duration>,
+    ) -> bool {
+        let beyond = |(min_rtt, round_trip)| round_trip > min_rtt + jitter;
         self.is_queueing(round_trip) && self.min_rtt.zip(round_trip).is_some_and(beyond)
     }
 
@@ -203,8 +207,16 @@ mod tests {
             [(40, false, false), (70, true, false), (95, true, true)]
         {
             let round_trip = Some(round_trip * MS);
-            assert_eq!(PATH.is_queueing_beyond_jitter(round_trip), steady, "{round_trip:?}");
-            assert_eq!(jittery.is_queueing_beyond_jitter(round_trip), beyond, "TACK-6.1-4");
+            assert_eq!(
+                PATH.is_queueing_beyond(PATH.usual_jitter, round_trip),
+                steady,
+                "{round_trip:?}"
+            );
+            assert_eq!(
+                jittery.is_queueing_beyond(jittery.usual_jitter, round_trip),
+                beyond,
+                "TACK-6.1-4"
+            );
         }
     }
 }

@@ -135,6 +135,19 @@ fn a_short_path_that_loses_acknowledgements_is_filled() {
 }
 
 #[test]
+fn what_a_path_holds_back_now_and_then_does_not_end_startup() {
+    let jitters = "[[hop]]\nkind = \"pipe\"\nrate_mbps = 30.0\nbuffer_bytes = 1100000\n\
+                   jitter_ms = 12.0\n";
+    let delivered = |toml| {
+        let report = single(&over(toml, own(Stack::Tack, path(700, 0.0)), 15.0));
+        report.goodput_mbps
+    };
+    let steady = jitters.replace("jitter_ms = 12.0\n", "");
+    let (jitters, steady) = (delivered(jitters), delivered(&steady));
+    assert!(jitters > 0.7 * steady, "{jitters:.1} Mbit/s, without jitter {steady:.1}");
+}
+
+#[test]
 fn most_packets_of_plain_quiche_are_full_where_each_contends_for_the_channel() {
     for congestion in [Congestion::Bbr, Congestion::Cubic] {
         let flow = Flow::new(Stack::Plain, Stack::Plain.own_acks(), congestion, path(80, 0.0));

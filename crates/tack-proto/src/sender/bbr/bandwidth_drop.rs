@@ -102,7 +102,7 @@ impl Bbr {
             return;
         }
         // A medium that holds packets back for a moment is no slower.
-        let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
+        let queue = path.is_queueing_beyond(path.usual_jitter, feedback.round_trip);
         let bandwidth = self.bandwidth();
         let is_low = queue && rate < bandwidth.scaled(below);
         let lasting = path.lasts_beyond_jitter(self.config.bandwidth_drop_units);

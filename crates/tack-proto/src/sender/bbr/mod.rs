@@ -740,7 +740,7 @@ impl Bbr {
             app_limited || held_up,
             // What was held up has taken longer without a queue.
             !path.acks_queue()
-                && path.is_queueing(path.forward_rtt)
+                && path.is_queueing_beyond(path.jitter_both_ways, path.forward_rtt)
                 && self.round > self.held_up_round,
         );
         let in_startup = matches!(self.state, State::Startup);

@@ -163,7 +163,11 @@ impl Train {
         let claimed = tail.arrived.saturating_duration_since(head.arrived);
         let arrival = rate(claimed).min(rate(recorded).scaled(MOST_ABOVE_RECORD));
         let most_arrived = most.scaled(bytes as f64 / sent as f64);
-        Some(Shown { left: over(sent, left_in).min(most), arrived: arrival.min(most_arrived) })
+        Some(Shown {
+            left: over(sent, left_in).min(most),
+            arrived: arrival.min(most_arrived),
+            stretch: arrival.time_for(bytes).saturating_sub(left_in),
+        })
     }
 }
 
@@ -179,6 +183,15 @@ struct Shown {
     left: Bandwidth,
     /// The rate at which it arrived.
     arrived: Bandwidth,
+    /// How much longer it took to arrive than to leave.
+    stretch: Duration,
+}
+
+impl Shown {
+    /// Whether it is less than that at which it left.
+    fn is_slower(&self) -> bool {
+        self.arrived.scaled(GROWTH) < self.left
+    }
 }
 
 /// What the trains do.
@@ -309,8 +322,14 @@ impl StartupTrains {
         let Some(shown) = train.shown(most, path).filter(|shown| shown.left >= growth) else {
             return self.end();
         };
+        // TACK-6.2-14: what jitter does as well is no rate of the path's. The queue of a train that was stretched before
+        // would count as jitter.
+        let by_jitter = !shown.stretch.is_zero() && shown.stretch <= path.jitter_both_ways;
+        if by_jitter && shown.is_slower() && !self.has_limit {
+            return self.end();
+        }
         self.stalls = if shown.arrived < growth { self.stalls + 1 } else { 0 };
-        self.has_limit |= shown.arrived.scaled(GROWTH) < shown.left;
+        self.has_limit |= shown.is_slower();
         self.has_proof = true;
         self.proven = self.proven.max(shown.arrived);
         self.begin(path);
@@ -521,6 +540,44 @@ mod tests {
         };
         trains.on_acked(newest, &path);
         assert_eq!(trains.proven, rate(4 * INITIAL), "TACK-6.2-11");
+    }
+
+    /// Ten packets at once, of which the last is acknowledged so much later than RTTmin.
+    fn stretched(trains: &mut StartupTrains, stretch: Duration, path: &PathModel) {
+        let left = crate::test_clock();
+        let first = 10 * u64::from(trains.has_proof);
+        for pn in first..first + 10 {
+            trains.on_sent(left, (pn, PATH.mss), path);
+        }
+        let acked = left + 40 * MS + stretch;
+        let packet_number = first + 9;
+        let delivered = (first + 10) * PATH.mss;
+        trains.on_acked(Newest { packet_number, left, arrived: acked, acked, delivered }, path);
+    }
+
+    #[test]
+    fn a_train_that_jitter_may_have_stretched_ends_trains_and_shows_no_rate() {
+        let jittery = PathModel { jitter_both_ways: 30 * MS, ..PATH };
+        let mut trains = StartupTrains::default();
+        stretched(&mut trains, 25 * MS, &jittery);
+        assert!(matches!(trains.state, State::Over), "TACK-6.2-14");
+        let mut trains = StartupTrains::default();
+        stretched(&mut trains, 35 * MS, &jittery);
+        assert!(trains.has_limit && matches!(trains.state, State::Active(_)));
+        let steady = PathModel { jitter_both_ways: 20 * MS, ..PATH };
+        let mut trains = StartupTrains::default();
+        stretched(&mut trains, 25 * MS, &steady);
+        assert!(trains.has_limit && matches!(trains.state, State::Active(_)));
+    }
+
+    #[test]
+    fn the_queue_of_a_stretched_train_is_no_jitter_for_the_next() {
+        let mut trains = StartupTrains::default();
+        stretched(&mut trains, 25 * MS, &PATH);
+        assert!(trains.has_limit);
+        let after = PathModel { jitter_both_ways: 30 * MS, ..PATH };
+        stretched(&mut trains, 25 * MS, &after);
+        assert!(!matches!(trains.state, State::Over));
     }
 
     /// What the application sends between two pauses.
