@@ -12,9 +12,13 @@ use crate::loss_detection::GRANULARITY;
 /// Deviations that a time is longer than its mean now and then (RFC 6298's K).
 const K: u32 = 4;
 
+/// A difference has the weight that RFC 3550 gives it, and that of its share until there are as many: Startup goes by
+/// the first few.
+const SAMPLES: u32 = 16;
+
 /// Means, beside a quarter of RTTmin, above which a difference counts no more: the weight of a sample, so
 /// that one counts twice as much as all before it at the most.
-const OUTLIER: u32 = 16;
+const OUTLIER: u32 = SAMPLES;
 
 /// Mean difference of round trips in a row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +27,8 @@ struct Differences {
     mean: Duration,
     /// The same of differences upwards alone.
     mean_up: Duration,
+    /// How many there were; the last [`SAMPLES`] are as many.
+    samples: u32,
 }
 
 impl Differences {
@@ -32,9 +38,11 @@ impl Differences {
         if let Some(last) = self.last.replace(round_trip) {
             let most = self.mean * OUTLIER + (min_rtt / 4).max(GRANULARITY);
             let difference = last.abs_diff(round_trip).min(most);
-            self.mean = (self.mean * 15 + difference) / 16;
             let up = if round_trip > last { difference } else { Duration::ZERO };
-            self.mean_up = (self.mean_up * 15 + up) / 16;
+            self.samples = (self.samples + 1).min(SAMPLES);
+            let mean = |mean, sample| (mean * (self.samples - 1) + sample) / self.samples;
+            self.mean = mean(self.mean, difference);
+            self.mean_up = mean(self.mean_up, up);
         }
     }
 
@@ -108,6 +116,15 @@ mod tests {
         let jitter = of(40 * MS, growing);
         assert!(jitter.usual() > 10 * MS, "{jitter:?}");
         assert_eq!(jitter.both_ways(), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_first_differences_count_as_much_as_later_ones() {
+        let alternating = |samples| (0..samples).map(|sample| 200 + sample % 2 * 20);
+        for samples in [3, 9, 101] {
+            let jitter = of(200 * MS, alternating(samples)).both_ways();
+            assert!(jitter.abs_diff(80 * MS) <= 3 * MS, "{samples}: {jitter:?}, TACK-6.2-12");
+        }
     }
 
     #[test]

@@ -322,10 +322,9 @@ impl StartupTrains {
         let Some(shown) = train.shown(most, path).filter(|shown| shown.left >= growth) else {
             return self.end();
         };
-        // TACK-6.2-14: what jitter does as well is no rate of the path's. The queue of a train that was stretched before
-        // would count as jitter.
+        // TACK-6.2-14: what jitter does as well is no rate of the path's.
         let by_jitter = !shown.stretch.is_zero() && shown.stretch <= path.jitter_both_ways;
-        if by_jitter && shown.is_slower() && !self.has_limit {
+        if by_jitter && shown.is_slower() {
             return self.end();
         }
         self.stalls = if shown.arrived < growth { self.stalls + 1 } else { 0 };
@@ -564,20 +563,10 @@ mod tests {
         let mut trains = StartupTrains::default();
         stretched(&mut trains, 35 * MS, &jittery);
         assert!(trains.has_limit && matches!(trains.state, State::Active(_)));
-        let steady = PathModel { jitter_both_ways: 20 * MS, ..PATH };
-        let mut trains = StartupTrains::default();
-        stretched(&mut trains, 25 * MS, &steady);
-        assert!(trains.has_limit && matches!(trains.state, State::Active(_)));
-    }
-
-    #[test]
-    fn the_queue_of_a_stretched_train_is_no_jitter_for_the_next() {
-        let mut trains = StartupTrains::default();
         stretched(&mut trains, 25 * MS, &PATH);
-        assert!(trains.has_limit);
-        let after = PathModel { jitter_both_ways: 30 * MS, ..PATH };
-        stretched(&mut trains, 25 * MS, &after);
-        assert!(!matches!(trains.state, State::Over));
+        assert!(matches!(trains.state, State::Active(_)), "it does not jitter any more");
+        stretched(&mut trains, 25 * MS, &jittery);
+        assert!(matches!(trains.state, State::Over), "nor has it been stretched any more");
     }
 
     /// What the application sends between two pauses.
