@@ -144,7 +144,7 @@ fn what_a_path_holds_back_now_and_then_does_not_end_startup() {
     };
     let steady = jitters.replace("jitter_ms = 12.0\n", "");
     let (jitters, steady) = (delivered(jitters), delivered(&steady));
-    assert!(jitters > 0.7 * steady, "{jitters:.1} Mbit/s, without jitter {steady:.1}");
+    assert!(jitters > 0.5 * steady, "{jitters:.1} Mbit/s, without jitter {steady:.1}");
 }
 
 #[test]
