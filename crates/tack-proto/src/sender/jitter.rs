@@ -12,8 +12,8 @@ use crate::loss_detection::GRANULARITY;
 /// Deviations that a time is longer than its mean now and then (RFC 6298's K).
 const K: u32 = 4;
 
-/// A difference has the weight that RFC 3550 gives it, and that of its share until there are as many: Startup goes by
-/// the first few.
+/// One over the weight of a difference (RFC 3550 section 6.4.1). The first so many have the same weight each, because
+/// Startup has to go by a few.
 const SAMPLES: u32 = 16;
 
 /// Means, beside a quarter of RTTmin, above which a difference counts no more: the weight of a sample, so
@@ -27,7 +27,7 @@ struct Differences {
     mean: Duration,
     /// The same of differences upwards alone.
     mean_up: Duration,
-    /// How many there were; the last [`SAMPLES`] are as many.
+    /// How many there were, [`SAMPLES`] at most.
     samples: u32,
 }
 
