@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tack_packet::{PacketProtection, TAG_LEN, WrittenPacket};
 use tack_proto::ecn::EcnCodepoint;
-use tack_proto::frame::{Frames, OnlyFrame, is_only_ack};
+use tack_proto::frame::{Frame, Frames, Located, OnlyFrame};
 use tack_proto::sender::{Departure, PathId};
 
 use super::plan::{TIMESTAMP_ROOM, departure};
@@ -354,7 +354,13 @@ impl NumberSpace {
             return None;
         }
         let payload_len = packet.packet_len() - packet.header().header_len - TAG_LEN;
-        let is_ack_only = is_only_ack(&packet.first_bytes()?, payload_len);
+        let first = packet.first_bytes()?;
+        if first.len() < payload_len {
+            return None;
+        }
+        let mut frames = Frames::new(&first);
+        let is_ack = matches!(frames.next(), Some(Ok(Located { frame: Frame::Ack(_), .. })));
+        let is_ack_only = is_ack && frames.next().is_none();
         is_ack_only.then_some(Sent { is_ack_only, ..Sent::default() })
     }
 }

@@ -27,7 +27,7 @@ pub use self::{
     check::check_payload,
     error::DecodeError,
     iack::{Iack, IackEvent, IackFields, encode_iack},
-    only::{OnlyFrame, is_only_ack},
+    only::OnlyFrame,
     tack::{EncodedTack, Rate, Tack, TackFields, Timing, encode_tack},
     timestamp::Timestamp,
 };

@@ -45,23 +45,6 @@ impl OnlyFrame {
     }
 }
 
-/// Whether a payload of `payload_len` bytes consists of an ACK of one range without ECN counts (RFC 9000 section
-/// 19.3), and its `first` bytes are enough to tell.
-pub fn is_only_ack(first: &[u8], payload_len: usize) -> bool {
-    first.first() == Some(&0x02)
-        && one_range_len(&first[1..]).map(|len| 1 + len) == Some(payload_len)
-}
-
-/// How long the fields of an ACK of one range are.
-fn one_range_len(fields: &[u8]) -> Option<usize> {
-    let mut reader = Reader::new(fields);
-    let largest = reader.read_varint().ok()?;
-    let _ack_delay = reader.read_varint().ok()?;
-    let more_ranges = reader.read_varint().ok()?;
-    let first_range = reader.read_varint().ok()?;
-    (more_ranges == 0 && first_range <= largest).then_some(reader.position())
-}
-
 /// Bytes of data behind the fields that were read, if they fill the payload.
 #[inline]
 fn data_len(reader: &mut Reader<'_>, has_length: bool, payload_len: usize) -> Option<u64> {
@@ -75,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frame::{Frame, Frames, Located};
+    use crate::frame::{Frame, Frames};
 
     /// By reading all of the payload.
     fn read_all(payload: &[u8]) -> Option<OnlyFrame> {
@@ -110,23 +93,6 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_several_ranges_or_with_something_behind_it_is_not_the_only_frame()
-    {
-        for (payload, is_only) in [
-            (&[0x02, 9, 1, 0, 9][..], true),
-            (&[0x02, 0x49, 0, 0x40, 1, 0, 9], true),
-            (&[0x02, 9, 1, 0, 10], false),
-            (&[0x02, 9, 1, 0, 9, 0x01], false),
-            (&[0x02, 9, 1, 1, 2, 0, 0], false),
-            (&[0x03, 9, 1, 0, 9, 0, 0, 0], false),
-            (&[0x02, 9, 1, 0], false),
-            (&[], false),
-        ] {
-            assert_eq!(is_only_ack(payload, payload.len()), is_only, "{payload:?}");
-        }
-    }
-
-    #[test]
     fn first_bytes_that_end_inside_a_field_tell_nothing() {
         let payload = [0x0e, 0xc0, 0, 0, 0, 0, 0, 0, 4, 0xc0, 0, 0, 0, 0, 0, 0, 9, 2, 1, 1];
         assert!(OnlyFrame::read(&payload, payload.len()).is_some());
@@ -144,20 +110,6 @@ mod tests {
             let first = &payload[..known.min(payload.len())];
             let only = OnlyFrame::read(first, payload.len());
             prop_assert_eq!(only, read_all(&payload));
-        }
-
-        #[test]
-        fn first_bytes_tell_a_lone_acknowledgement_as_reading_all_of_it_does(
-            fields in proptest::collection::vec(0..=0x7fu8, 0..12),
-        ) {
-            let payload = [&[0x02][..], &fields].concat();
-            let mut frames = Frames::new(&payload);
-            let is_first = matches!(
-                frames.next(),
-                Some(Ok(Located { frame: Frame::Ack(ack), .. })) if ack.ranges.len() == 1
-            );
-            let is_only = is_first && frames.next().is_none();
-            prop_assert_eq!(is_only_ack(&payload, payload.len()), is_only);
         }
     }
 }
