@@ -54,7 +54,7 @@ impl<F: BufFactory> Connection<F> {
         if let Some(layer) = &mut self.layer {
             return layer.set_cc_parameters(parameters);
         }
-        self.cc_parameters = Some(parameters);
+        self.handshake.cc_parameters = Some(parameters);
         true
     }
 
@@ -68,7 +68,7 @@ impl<F: BufFactory> Connection<F> {
     pub fn cc_parameters(&self, now: SystemTime) -> Option<CcParameters> {
         match &self.layer {
             Some(layer) => layer.sender().cc_parameters(unix_seconds(now)),
-            None => self.cc_parameters,
+            None => self.handshake.cc_parameters,
         }
     }
 }

@@ -40,7 +40,7 @@ impl<F: BufFactory> Connection<F> {
     #[cold]
     fn purge_too_long(&mut self, size: usize) {
         if self.inner.dgram_send_queue_len() > 0 {
-            self.data_pending = true;
+            self.pending.add();
             let longest = longest_datagram(&self.inner, size);
             self.dgram_purge_outgoing(|datagram| datagram.len() > longest);
         }

@@ -268,7 +268,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     fn queue_datagram(&mut self, deadline: Option<Instant>, tag: Option<u64>) {
-        self.data_pending = true;
+        self.pending.add();
         let by_age =
             self.config.datagram_max_age.and_then(|age| Instant::now().checked_add(age));
         let deadline = [deadline, by_age].into_iter().flatten().min();
@@ -284,7 +284,7 @@ impl<F: BufFactory> Connection<F> {
         {
             self.drop_expired(now);
         }
-        if !self.deadlines.unopened.is_empty() && self.data_pending {
+        if !self.deadlines.unopened.is_empty() && self.pending.any() {
             self.reset_opened();
         }
     }
@@ -357,7 +357,7 @@ impl<F: BufFactory> Connection<F> {
     /// Whether what becomes of the packets of a stream decides, and not its deadline.
     fn waits_for_packets(&mut self, stream_id: u64) -> bool {
         let Some(layer) = &self.layer else { return false };
-        let (repeats, lost) = (self.may_repeat, layer.sender().stats().lost_packets);
+        let (repeats, lost) = (self.pending.may_repeat(), layer.sender().stats().lost_packets);
         self.deadlines.overdue.wait(stream_id, repeats, lost, &**layer)
     }
 
@@ -389,7 +389,7 @@ impl<F: BufFactory> Connection<F> {
 
     /// Whether quiche has nothing to send and nothing is on its way.
     pub(super) fn has_all_acknowledged(&self) -> bool {
-        !self.data_pending
+        !self.pending.any()
             && self.layer.as_ref().is_some_and(|layer| layer.has_all_acknowledged())
     }
 }

@@ -31,7 +31,7 @@ impl<F: BufFactory> Connection<F> {
     /// not report them, or the path changes or drops what is marked (RFC 9000 section 13.4.2):
     /// [`TackStats::ecn`](crate::TackStats::ecn) tells.
     pub fn set_ecn(&mut self, ecn: Ecn) {
-        self.ecn = ecn;
+        self.handshake.ecn = ecn;
     }
 
     /// The ECN codepoint of the datagram that [`send`](Self::send) has written last.

@@ -58,7 +58,7 @@ impl<F: BufFactory> Connection<F> {
     /// Something other than stream data is to leave now.
     pub(crate) fn on_followed_frame(&mut self) {
         self.credits.grant(CreditReason::Application);
-        self.data_pending = true;
+        self.pending.add();
     }
 
     /// What the layer takes for read, on a stream and on all.

@@ -93,7 +93,7 @@ impl<F: BufFactory> Connection<F> {
         if let Some(layer) = &mut self.layer {
             layer.set_mss(self.seam.path_mtu.get());
         }
-        self.data_pending = true;
+        self.pending.add();
     }
 
     /// Closes the connection, as [`quiche::Connection::close`]. Of a reason that is longer, the first 1,000 bytes are
@@ -150,7 +150,7 @@ impl<F: BufFactory> Connection<F> {
     /// quiche has a control frame to send, which fits where stream data does not.
     pub(super) fn on_control_frame(&mut self) {
         self.credits.grant(CreditReason::Application);
-        self.data_pending = true;
+        self.pending.add();
     }
 }
 

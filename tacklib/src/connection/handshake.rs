@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use quiche::{BufFactory, ConnectionId, SendInfo};
 use tack_packet::{CipherSuite, DatagramLayout, LongHeader};
+use tack_proto::ecn::Ecn;
+use tack_proto::sender::CcParameters;
 use tack_proto::transport_parameters::ParameterError;
 
 use super::Connection;
@@ -11,6 +13,7 @@ use super::send::Wanted;
 use super::send_credits::CreditReason;
 use crate::boringssl;
 use crate::config::Config;
+use crate::lab::LabSwitches;
 use crate::layer::{EarlyPacket, Layer, Parts, Plan};
 use crate::negotiation::{self, Agreement};
 use crate::quiche_compat::{ServerIds, StoppedReads, Template, TrafficSecrets};
@@ -48,6 +51,13 @@ pub(super) struct Handshake {
     pub(super) stopped_reads: StoppedReads,
     /// The application has replaced quiche's key log, and was warned.
     is_cut_off: bool,
+    /// The application has asked for the keys to be logged.
+    pub(super) logs_keys: bool,
+    lab: LabSwitches,
+    /// What the application can mark datagrams with.
+    pub(super) ecn: Ecn,
+    /// What an earlier connection observed of the path.
+    pub(super) cc_parameters: Option<CcParameters>,
 }
 
 /// Packets with early data: what a client sends with 0-RTT keys, and what a server answers before the handshake is
@@ -104,6 +114,10 @@ struct Awaited {
 }
 
 impl Handshake {
+    pub(super) fn new(config: &Config) -> Self {
+        Self { logs_keys: config.logs_keys(), lab: config.lab(), ..Self::default() }
+    }
+
     /// Whether the layer is going to take over.
     pub(super) fn is_enabled(&self) -> bool {
         self.awaited.is_some() || !self.parameters.is_empty()
@@ -247,7 +261,7 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         self.credits.grant(CreditReason::Handshake);
-        self.data_pending = true;
+        self.pending.add();
     }
 
     /// Says at once what will make the handshake fail.
@@ -291,14 +305,14 @@ impl<F: BufFactory> Connection<F> {
             incoming,
             outgoing,
             config: &self.config,
-            lab: self.lab,
+            lab: self.handshake.lab,
             parameters: &self.handshake.parameters,
             is_server,
             mss: self.seam.path_mtu.get(),
             rtt,
             zero_rtt: self.used_zero_rtt(),
-            ecn: self.ecn,
-            cc_parameters: self.cc_parameters,
+            ecn: self.handshake.ecn,
+            cc_parameters: self.handshake.cc_parameters,
             random: crate::random(),
         })
         .map_err(|error| (INTERNAL_ERROR, error.to_string()))

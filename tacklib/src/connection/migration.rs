@@ -150,7 +150,7 @@ impl<F: BufFactory> Connection<F> {
     pub(super) fn expect_challenge(&mut self) {
         self.seam.validation.expect_challenge();
         self.credits.grant_path_probe();
-        self.data_pending = true;
+        self.pending.add();
     }
 
     /// What may leave over the active path, so that the PING which leaves last when it is left still may
@@ -272,7 +272,8 @@ impl<F: BufFactory> Connection<F> {
         // Each datagram lets more leave, the answer to the challenge all (RFC 9000 section 8.1). What could leave before
         // has left: quiche, which is asked, has an acknowledgement each time.
         let few = FULL_PACKETS_IN_ROOM * self.seam.path_mtu.get();
-        self.data_pending |= is_new || has_no_path || self.room_before_flush() < few;
+        let is_short_of_room = self.room_before_flush() < few;
+        self.pending.add_if(is_new || has_no_path || is_short_of_room);
     }
 
     /// Notices when data goes another way: the peer's address has changed, or
@@ -305,7 +306,7 @@ impl<F: BufFactory> Connection<F> {
         self.paths.previous = Some(left);
         self.seam.validation.is_running = true;
         self.credits.grant(CreditReason::NewPath);
-        self.data_pending = true;
+        self.pending.add();
         if !same_hosts(left, active) {
             // RFC 9000 section 9.4.
             let id = self.paths.id_of(active);

@@ -14,6 +14,7 @@ mod handshake;
 mod in_handshake;
 mod migration;
 mod overdue;
+mod pending;
 mod receive;
 mod send;
 mod send_credits;
@@ -24,8 +25,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use quiche::{BufFactory, RecvInfo, SendInfo};
-use tack_proto::ecn::{Ecn, EcnCodepoint};
-use tack_proto::sender::CcParameters;
+use tack_proto::ecn::EcnCodepoint;
 
 pub use buf_factory::DefaultBufFactory;
 pub use constructors::{
@@ -38,7 +38,6 @@ pub use statistics::ReleaseDecision;
 use crate::boringssl;
 use crate::config::{Config, TackConfig};
 use crate::error::ExtensionError;
-use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation::id;
@@ -47,6 +46,7 @@ use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
 use migration::Paths;
+use pending::Pending;
 use send_credits::SendCredits;
 
 /// A QUIC connection with TACK inside.
@@ -63,8 +63,6 @@ use send_credits::SendCredits;
 pub struct Connection<F: BufFactory = DefaultBufFactory> {
     inner: quiche::Connection<F>,
     config: TackConfig,
-    lab: LabSwitches,
-    logs_keys: bool,
     handshake: Handshake,
     /// From the end of the handshake on.
     layer: Option<Box<Layer>>,
@@ -72,25 +70,10 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     seam: Seam,
     credits: SendCredits,
     paths: Paths,
-    /// quiche may have stream data, or something else, that wants to leave.
-    data_pending: bool,
-    /// Losses were found since quiche had nothing to send: it may be about to send something again.
-    may_repeat: bool,
-    /// quiche's acknowledgement left no room for a PING that is to carry frames of the layer's.
-    is_without_room: bool,
-    /// DATAGRAMs were waiting when the last packet with data was written.
-    has_sent_datagrams: bool,
+    pending: Pending,
     extension_error: Option<ExtensionError>,
-    /// What an earlier connection observed of the path.
-    cc_parameters: Option<CcParameters>,
-    /// What the application can mark datagrams with.
-    ecn: Ecn,
-    /// What it is to mark the last one with that was written.
+    /// What the application is to mark the last datagram with that was written.
     sent_ecn: EcnCodepoint,
-    /// quiche's timer has expired while quiche had no path: it is told once it was asked for a packet.
-    timeout_deferred: bool,
-    /// The end of a stream was written, or it was reset, since quiche was last asked for MAX_STREAMS.
-    has_ended_streams: bool,
     /// When streams and DATAGRAMs are worth nothing any more.
     deadlines: Deadlines,
     media: MediaRecord,
@@ -99,7 +82,7 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
 
 impl<F: BufFactory> Connection<F> {
     fn new(mut inner: quiche::Connection<F>, config: &Config) -> Self {
-        let handshake = Handshake::default();
+        let handshake = Handshake::new(config);
         if config.is_enabled() {
             inner.set_keylog(Box::new(handshake.secrets.clone()));
         }
@@ -109,23 +92,14 @@ impl<F: BufFactory> Connection<F> {
         Self {
             inner,
             config: *config.tack(),
-            lab: config.lab(),
-            logs_keys: config.logs_keys(),
             handshake,
             layer: None,
             seam: Seam::new(config.tack().send_buffer),
             credits: SendCredits::default(),
             paths: Paths::default(),
-            data_pending: true,
-            may_repeat: false,
-            is_without_room: false,
-            has_sent_datagrams: false,
+            pending: Pending::new(),
             extension_error: None,
-            cc_parameters: None,
-            ecn: Ecn::Off,
             sent_ecn: EcnCodepoint::NotEct,
-            timeout_deferred: false,
-            has_ended_streams: false,
             deadlines: Deadlines::default(),
             media: MediaRecord::default(),
             arrivals: Arrivals::default(),
@@ -178,7 +152,7 @@ impl<F: BufFactory> Connection<F> {
             .layer
             .as_ref()
             .filter(|_| !ended)
-            .and_then(|layer| layer.deadline(self.data_pending));
+            .and_then(|layer| layer.deadline(self.pending.any()));
         let deadline = self.deadlines.next().filter(|_| !ended);
         [self.inner.timeout_instant(), own, deadline].into_iter().flatten().min()
     }
@@ -193,7 +167,7 @@ impl<F: BufFactory> Connection<F> {
         let now = Instant::now();
         self.expire(now);
         if self.layer.is_some() && self.seam.validation.has_no_path {
-            self.timeout_deferred = true;
+            self.seam.validation.defer_timeout();
             self.credits.grant_path_probe();
             return;
         }
@@ -205,9 +179,8 @@ impl<F: BufFactory> Connection<F> {
         if !expired || !self.is_enabled() {
             return;
         }
-        self.may_repeat = true;
+        self.pending.on_losses();
         let delta = self.seam.counters.follow(&self.inner);
-        self.data_pending = true;
         self.seam.validation.on_timeout();
         self.seam.stale_streams.on_lost();
         if delta.probe_timeout || self.layer.is_none() || self.seam.validation.expects_challenge
@@ -245,14 +218,14 @@ impl<F: BufFactory> Connection<F> {
     pub fn initiate_key_update(&mut self) -> quiche::Result<()> {
         let Some(layer) = &mut self.layer else { return Err(quiche::Error::InvalidState) };
         layer.initiate_key_update(Instant::now()).map_err(|_| quiche::Error::InvalidState)?;
-        self.data_pending = true;
+        self.pending.add();
         Ok(())
     }
 
     /// Sets the key log, as [`quiche::Connection::set_keylog`]. Nothing is written to it unless
     /// [`Config::log_keys`] was called.
     pub fn set_keylog(&mut self, writer: Box<dyn std::io::Write + Send + Sync>) {
-        if !self.logs_keys {
+        if !self.handshake.logs_keys {
             return;
         }
         if self.is_enabled() {

@@ -91,8 +91,7 @@ impl<F: BufFactory> Connection<F> {
         } else {
             let delta = counters.follow(&self.inner);
             if delta.losses {
-                self.data_pending = true;
-                self.may_repeat = true;
+                self.pending.on_losses();
                 self.seam.stale_streams.on_lost();
             }
             delta.accepted > 0
@@ -192,8 +191,7 @@ impl<F: BufFactory> Connection<F> {
     ) {
         if delta.losses {
             // quiche has something to send again.
-            self.data_pending = true;
-            self.may_repeat = true;
+            self.pending.on_losses();
             self.seam.stale_streams.on_lost();
         }
         for &stop in &applied.stopped {
@@ -216,7 +214,7 @@ impl<F: BufFactory> Connection<F> {
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);
         }
-        self.data_pending |= applied.may_unblock;
+        self.pending.add_if(applied.may_unblock);
         if let Some(data) = applied.path_challenge {
             self.seam.path_responses.on_challenge((info.to, info.from), data);
         }
@@ -236,14 +234,12 @@ impl<F: BufFactory> Connection<F> {
             self.seam.path_mtu.on_acknowledged(&mut self.inner, is_black_hole);
             self.on_path_mtu(mtu);
             layer.set_mss(self.seam.path_mtu.get());
-            if self.has_ended_streams && layer.has_all_acknowledged() {
-                // An end that is written and has not left is acknowledged later.
-                self.has_ended_streams = self.data_pending;
+            if layer.has_all_acknowledged() && self.pending.take_ended_streams() {
                 self.credits.grant(CreditReason::StreamLimit);
             }
         }
         // Such a stream ends with the reset that quiche is going to send.
-        self.has_ended_streams |= !applied.stopped.is_empty();
+        self.pending.on_streams_ended(!applied.stopped.is_empty());
         if applied.acknowledged || applied.may_unblock || applied.ends_stream {
             self.settle_stream_ends(layer);
             layer.settle_stopped_reads();

@@ -43,7 +43,7 @@ impl<F: BufFactory> Connection<F> {
         self.note_external_access();
         self.follow_send_rate();
         let result = self.send_layered(now, out, wanted);
-        if !std::mem::take(&mut self.timeout_deferred) {
+        if !self.seam.validation.take_deferred_timeout() {
             return result;
         }
         // quiche was asked for a packet, and may be told of the timer.
@@ -133,7 +133,7 @@ impl<F: BufFactory> Connection<F> {
     #[cold]
     fn on_send_failed(&mut self, layer: &mut Layer, now: Instant) {
         self.credits.clear();
-        self.data_pending = false;
+        self.pending.on_failed();
         layer.give_up_acknowledgement(now);
     }
 
@@ -148,7 +148,7 @@ impl<F: BufFactory> Connection<F> {
         let Some(plan) = self.decide(layer, now) else { return Err(quiche::Error::Done) };
         let expects_challenge = self.seam.validation.expects_challenge;
         // Of packets that carry no data nothing is to be gained by optimistic acknowledgements.
-        let carries_data = plan.stream_data && self.data_pending && !plan.is_probe;
+        let carries_data = plan.stream_data && self.pending.any() && !plan.is_probe;
         if carries_data && !expects_challenge && layer.wants_skip() {
             let skip = Plan::skip(crate::random());
             request_carrier(&mut self.inner)?;
@@ -186,8 +186,8 @@ impl<F: BufFactory> Connection<F> {
     fn owes_train_tail(&self, layer: &Layer, now: Instant, plan: &Plan) -> bool {
         plan.stream_data
             && !plan.is_probe
-            && self.data_pending
-            && self.has_sent_datagrams
+            && self.pending.any()
+            && self.pending.has_sent_datagrams()
             && layer.sender().owes_train_tail(now)
     }
 
@@ -261,15 +261,15 @@ impl<F: BufFactory> Connection<F> {
             self.credits.grant(CreditReason::WindowUpdate);
         }
         let closing = self.inner.local_error().is_some();
-        let may_send = layer.may_send(now, self.data_pending);
+        let may_send = layer.may_send(now, self.pending.any());
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
         let adds_frames = self.adds_frames();
         let owes_frames = adds_frames
-            && (may_send || !self.is_without_room)
+            && (may_send || !self.pending.lacks_room())
             && (self.seam.stream_ends.owes() || layer.stopped_reads().owes());
         let wanted = closing
-            || self.data_pending && may_send
+            || self.pending.any() && may_send
             || self.credits.has_probe()
             || self.credits.has_control()
             || due.is_some()
@@ -309,8 +309,7 @@ impl<F: BufFactory> Connection<F> {
         }
         let (len, mut info) = self.send_inner(&mut out[..limit], wanted)?;
         info.at = now;
-        self.has_sent_datagrams =
-            plan.leaves_no_room || plan.is_train_tail && self.has_sent_datagrams;
+        self.pending.on_written(plan.leaves_no_room, plan.is_train_tail);
         self.seam.validation.on_sent();
         if plan.is_probe || plan.stream_data && self.credits.has_probe() {
             self.credits.use_probe();
@@ -437,13 +436,12 @@ impl<F: BufFactory> Connection<F> {
                 self.expect_challenge();
             }
         }
-        self.is_without_room = sent.is_ack_only && plan.owed_room > 0 && !plan.stream_data;
+        self.pending.on_finished(sent.is_ack_only && plan.owed_room > 0 && !plan.stream_data);
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats
             // each time while it owes a PING that does not fit either, and would do so for ever. What is left, if anything
             // is, leaves when the sender may send; so do the layer's frames, which a PING has to carry.
-            self.data_pending |=
-                self.is_without_room || self.credits.has_control() && !plan.stream_data;
+            self.pending.add_if(self.credits.has_control() && !plan.stream_data);
             self.credits.clear_control();
         }
     }
@@ -454,15 +452,14 @@ impl<F: BufFactory> Connection<F> {
         if !plan.stream_data {
             self.credits.clear_control();
             // What is left, if anything is, leaves when the sender may send.
-            self.data_pending = true;
+            self.pending.add();
             return;
         }
         self.credits.clear();
         self.seam.send_buffer.on_flushed();
-        let app_limited = self.data_pending && layer.may_send(now, true);
+        let app_limited = self.pending.any() && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
-        self.data_pending = false;
-        self.may_repeat = false;
+        self.pending.on_nothing();
     }
 
     /// Lets the send buffer hold what leaves in the configured time.
@@ -494,6 +491,6 @@ impl<F: BufFactory> Connection<F> {
         // is there to prevent: so only a change that shows counts.
         let changed =
             self.seam.external_access.take(&mut self.inner, &self.seam.stopped_streams);
-        self.data_pending |= changed || !layer.holds_ack();
+        self.pending.add_if(changed || !layer.holds_ack());
     }
 }

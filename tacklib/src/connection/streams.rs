@@ -85,7 +85,7 @@ impl<F: BufFactory> Connection<F> {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
             self.seam.given_up_requests.on_reset(stream_id);
-            self.has_ended_streams = true;
+            self.pending.on_streams_ended(true);
         }
         self.on_control_frame();
         Ok(())
@@ -354,7 +354,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
-        self.data_pending = true;
+        self.pending.add();
         if bytes > 0 {
             let end = self.seam.stream_ends.written(stream_id) + bytes as u64;
             self.seam.send_buffer.on_written(stream_id, end, bytes);
@@ -367,7 +367,7 @@ impl<F: BufFactory> Connection<F> {
             has_left: !send_buffer.has_unsent(stream_id),
             is_repeating: stale_streams.is_repeating(),
         });
-        self.has_ended_streams |= fin;
+        self.pending.on_streams_ended(fin);
     }
 
     /// What the application is told of a stream that was reset behind its end.

@@ -28,6 +28,8 @@ pub struct PathValidation {
     pub expects_challenge: bool,
     /// See [`is_without_path`](super::no_usable_path::is_without_path).
     pub has_no_path: bool,
+    /// quiche's timer has expired meanwhile: it is told once it was asked for a packet.
+    timeout_deferred: bool,
     /// The path of the last datagram is not that of the one before.
     pub has_changed: bool,
     /// The last challenges, and the path whose other end has answered one last.
@@ -62,6 +64,16 @@ impl PathValidation {
     /// quiche's timer has expired: a challenge may have been lost.
     pub fn on_timeout(&mut self) {
         self.expects_challenge |= self.is_running;
+    }
+
+    /// quiche's timer has expired while quiche had no path.
+    pub fn defer_timeout(&mut self) {
+        self.timeout_deferred = true;
+    }
+
+    /// Whether quiche is still to be told of its timer, now that it was asked for a packet.
+    pub fn take_deferred_timeout(&mut self) -> bool {
+        std::mem::take(&mut self.timeout_deferred)
     }
 
     /// quiche has been asked for a packet.

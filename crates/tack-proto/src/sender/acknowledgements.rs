@@ -321,7 +321,7 @@ impl Sender {
         self.path.stands_still = false;
         let newest = outcome.current.largest_rtt.map(|rtt| rtt.saturating_sub(hold));
         self.follow_light_load(now, newest);
-        let path = self.path_model();
+        let (basis, path) = (self.model_basis(), self.path_model());
         let within = |rtt| self.path.ack_path.within(rtt, path.min_rtt);
         let ack_path = round_trip.map(within).unwrap_or_default();
         // What has arrived while the acknowledgement queued is not in flight any more.
@@ -374,7 +374,7 @@ impl Sender {
             self.sent.on_app_limited();
         }
         self.path.pacer.set_rate(now, self.wanted_rate(&path));
-        self.recompute();
+        self.recompute_from(basis, path);
         if self.is_inflight_limited() {
             self.path.pacer.on_held_back();
         }

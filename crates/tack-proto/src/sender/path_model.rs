@@ -20,7 +20,7 @@ pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
 
 /// What the controller needs to know of the path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathModel {
     /// RTTmin, if measured.
     pub min_rtt: Option<Duration>,
