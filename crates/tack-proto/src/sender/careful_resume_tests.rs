@@ -237,6 +237,7 @@ fn an_application_with_little_to_send_keeps_what_it_has_used() {
     for after in [Reconnaissance, Reconnaissance, Normal] {
         send_for(&mut harness, 3 * MS);
         assert_eq!(state(&harness).0, Unvalidated);
+        harness.sender.on_app_limited();
         harness.pass(RTT);
         harness.tack(&[0..=harness.next - 1], None).unwrap();
         assert_eq!(state(&harness), (after, Some(Trigger::RateLimited)));

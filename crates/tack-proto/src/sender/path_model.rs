@@ -132,6 +132,13 @@ impl PathModel {
         })
     }
 
+    /// Whether the path may jitter by what a round trip is longer than the minimum. Where it does not jitter it may not.
+    pub(super) fn is_within_jitter(&self, round_trip: Option<Duration>) -> bool {
+        self.min_rtt.zip(round_trip).is_some_and(|(min_rtt, round_trip)| {
+            !self.jitter_both_ways.is_zero() && round_trip <= min_rtt + self.jitter_both_ways
+        })
+    }
+
     /// Whether packets queue, and not for what the path may jitter by.
     pub(super) fn is_queueing_beyond(
         &self,

@@ -148,6 +148,25 @@ fn what_a_path_holds_back_now_and_then_does_not_end_startup() {
 }
 
 #[test]
+fn startup_doubles_where_packets_are_held_up_for_longer_than_a_round_trip() {
+    let delivered = |jitter: &str| {
+        let toml = format!(
+            "[[hop]]\nkind = \"pipe\"\nrate_mbps = 100.0\nbuffer_bytes = 600000\n{jitter}"
+        );
+        let of = |seed| {
+            let flow = own(Stack::Tack, path(50, 0.0));
+            single(&Scenario { seed, ..over(&toml, flow, 4.0) }).goodput_mbps
+        };
+        (7..11).map(of).sum::<f64>() / 4.0
+    };
+    let (jitters, steady) = (delivered("jitter_ms = 4.0\n"), delivered(""));
+    assert!(
+        jitters > 0.6 * steady,
+        "TACK-6.2-19: {jitters:.1} Mbit/s, without jitter {steady:.1}"
+    );
+}
+
+#[test]
 fn most_packets_of_plain_quiche_are_full_where_each_contends_for_the_channel() {
     for congestion in [Congestion::Bbr, Congestion::Cubic] {
         let flow = Flow::new(Stack::Plain, Stack::Plain.own_acks(), congestion, path(80, 0.0));

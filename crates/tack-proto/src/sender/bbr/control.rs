@@ -59,7 +59,9 @@ impl Bbr {
                 if let Some(cap) = self.trains.inflight_cap(self.bandwidth(), path) {
                     return cap;
                 }
-                let bdp = self.startup_bandwidth().bytes_in(path.startup_rtt());
+                // TACK-6.2-19
+                let round_trip = path.startup_rtt().max(path.round_trip() + self.held_up());
+                let bdp = self.startup_bandwidth().bytes_in(round_trip);
                 let held = self.startup_bandwidth().bytes_in(path.ack_interval);
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);

@@ -52,6 +52,8 @@ impl Tally {
 /// A round trip is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
+    /// Its lowest round trip: a queue makes all of them longer, what a medium holds back only some.
+    pub lowest: Option<Duration>,
     /// Packets queued for all of it.
     pub queued: bool,
     /// More than [`FLOOD`] of it was lost beyond what the path loses by itself, and no packet came that had not queued
@@ -136,6 +138,7 @@ impl LossSignals {
         let unqueued = std::mem::take(&mut self.unqueued);
         let full = STARTUP_FULL_LOSS_COUNT * path.mss as f64;
         let round = Round {
+            lowest,
             queued: lowest.is_some_and(|lowest| path.holds_queue(lowest)),
             floods: lowest.is_some() && unqueued.sent() == 0 && lost > expected + FLOOD * sent,
             excess: lost > expected,

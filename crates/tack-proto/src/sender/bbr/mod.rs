@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod drain;
 mod extra_acked;
+mod hold_ups;
 mod long_term;
 mod loss;
 mod marks;
@@ -42,6 +43,7 @@ use crate::windowed_filter::MaxFilter;
 use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
 use extra_acked::ExtraAcked;
+use hold_ups::HoldUps;
 use long_term::LongTerm;
 pub(in crate::sender) use loss::LOSS_THRESH;
 use loss::LossSignals;
@@ -193,8 +195,7 @@ pub struct Bbr {
     round_ends_at: u64,
     /// Until this round losses may be those of an outage.
     outage_round: u64,
-    /// Until this round packets have been held up for a moment (TACK-6.2-1).
-    held_up_round: u64,
+    hold_ups: HoldUps,
     /// What a sample spans, smoothed.
     sample_span: Duration,
     delivered: u64,
@@ -252,7 +253,7 @@ impl Bbr {
             round_ends_at: 0,
             outage_round: 0,
             sample_span: Duration::ZERO,
-            held_up_round: 0,
+            hold_ups: HoldUps::default(),
             delivered: 0,
             units: 0,
             unit_began: None,
@@ -395,8 +396,10 @@ impl Bbr {
         if stood_still {
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
-        if self.has(Deviation::Jitter) && path.is_hold_up(silence) {
-            self.held_up_round = self.round + 1;
+        // The silence of an application holds nothing up.
+        let app_limited = feedback.sample.is_some_and(|sample| sample.app_limited);
+        if self.has(Deviation::Jitter) && !app_limited {
+            self.hold_ups.on_silence(silence, self.round, path);
         }
         if stood_still || !matches!(self.state, State::ProbeBw(_)) {
             self.extra_acked.interrupt();
@@ -408,7 +411,7 @@ impl Bbr {
         self.follow_persistent_congestion(feedback, path);
         self.follow_marks(now, feedback, path);
         if let Some(newest) = feedback.newest {
-            self.trains.on_acked(newest, path);
+            self.trains.on_acked(newest, self.held_up(), path);
         }
         if let Some(sample) = feedback.sample {
             self.on_sample(now, feedback, path, &sample);
@@ -555,6 +558,11 @@ impl Bbr {
     /// Whether a probe is held back by a bound that it is there to raise.
     fn goes_on_probing(&self) -> bool {
         self.is_longterm_limited && self.is_judging
+    }
+
+    /// For how long packets have been held up at a time of late; zero if they have not.
+    fn held_up(&self) -> Duration {
+        self.hold_ups.longest(self.round)
     }
 
     /// As long a path may count as.
@@ -733,6 +741,9 @@ impl Bbr {
 
     /// A round trip is over.
     fn on_round(&mut self, now: Instant, path: &PathModel, app_limited: bool) {
+        let is_own = self.has(Deviation::OwnLosses);
+        let losses =
+            self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
         // A path that stood still in this round trip or the last shows no rate that could grow.
         let held_up = self.round <= self.outage_round;
         let grew = self.full_pipe.on_round(
@@ -741,7 +752,8 @@ impl Bbr {
             // What was held up has taken longer without a queue.
             !path.acks_queue()
                 && path.is_queueing_beyond(path.jitter_both_ways, path.forward_rtt)
-                && self.round > self.held_up_round,
+                && path.is_queueing(losses.lowest)
+                && self.held_up().is_zero(),
         );
         let in_startup = matches!(self.state, State::Startup);
         let marks = self.marks.on_round(path.mss);
@@ -751,9 +763,6 @@ impl Bbr {
             let before = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_marks(BETA_ECN, before);
         }
-        let is_own = self.has(Deviation::OwnLosses);
-        let losses =
-            self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
         let counts = losses.queued || losses.floods || !is_own;
         let floods = losses.floods && self.yields();
         self.flooded_rounds = if floods { self.flooded_rounds + 1 } else { 0 };
@@ -771,6 +780,8 @@ impl Bbr {
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
+            // The path may have delivered late what seems to have queued, and what seems to be lost.
+            let counts = counts && !path.is_within_jitter(losses.lowest);
             if losses.ends_startup && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);

@@ -235,6 +235,66 @@ fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_g
 }
 
 #[test]
+fn losses_behind_round_trips_that_only_jitter_end_no_startup_that_grows() {
+    for (jitter_both_ways, ends) in [(35 * MS, false), (25 * MS, true)] {
+        let path = PathModel { jitter_both_ways, ..PATH };
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        for doubling in 0..4_u32 {
+            flow.round_over(&path, |feedback| {
+                feedback.round_trip = Some(70 * MS);
+                feedback.lost = 20 * PATH.mss;
+                feedback.sample.as_mut().unwrap().rate = rate(1_000_000 << doubling);
+            });
+        }
+        assert_eq!(
+            flow.bbr.phase() != Phase::Startup,
+            ends,
+            "TACK-6.5-6, {jitter_both_ways:?}"
+        );
+    }
+}
+
+#[test]
+fn one_round_trip_without_a_queue_tells_that_the_others_were_held_back() {
+    let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
+    for (lowest, ends) in [(41 * MS, false), (70 * MS, true)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        for _ in 0..2 {
+            flow.round_over(&queues, |feedback| {
+                feedback.round_trip = Some(lowest);
+                feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
+            });
+        }
+        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.2-1, {lowest:?}");
+    }
+}
+
+#[test]
+fn startups_window_holds_what_arrives_while_packets_are_held_up() {
+    let path = PathModel { ack_interval: 40 * MS, ..PATH };
+    let cap = |silence: Duration, app_limited: bool| {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let at = |feedback: &mut Feedback| {
+            let sample = feedback.sample.as_mut().unwrap();
+            (sample.rate, sample.app_limited) = (rate(1_000_000), app_limited);
+        };
+        flow.round_over(&path, at);
+        flow.now += silence;
+        flow.round_over(&path, at);
+        flow.bbr.end_startup_trains();
+        flow.bbr.inflight_cap(&path)
+    };
+    let steady = cap(Duration::ZERO, false);
+    let held_up = cap(80 * MS, false);
+    // 2.885 times what 80 ms deliver.
+    assert!((steady + 228_000..steady + 234_000).contains(&held_up), "TACK-6.2-19: {held_up}");
+    assert_eq!(cap(80 * MS, true), cap(Duration::ZERO, true), "the application's own silence");
+}
+
+#[test]
 fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
     let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
     let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
@@ -242,12 +302,14 @@ fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
         let sample = feedback.sample.as_mut().unwrap();
         (sample.rate, sample.recent) = (rate(4_000_000), Some(rate(6_000_000)));
     };
-    flow.round(growing);
-    let pacing_rate = flow.bbr.pacing_rate(&PATH).bytes_per_second();
+    // One TACK for a round trip, so that none of them counts as held up.
+    let path = PathModel { ack_interval: 40 * MS, ..PATH };
+    flow.round_over(&path, growing);
+    let pacing_rate = flow.bbr.pacing_rate(&path).bytes_per_second();
     assert!((13_799_990..=13_800_010).contains(&pacing_rate), "2.3 times, {pacing_rate}");
-    let before = flow.bbr.inflight_cap(&PATH);
-    flow.round(|feedback| feedback.sample.as_mut().unwrap().rate = rate(4_000_000));
-    assert!(flow.bbr.inflight_cap(&PATH) < before, "nothing recent shows more");
+    let before = flow.bbr.inflight_cap(&path);
+    flow.round_over(&path, |feedback| feedback.sample.as_mut().unwrap().rate = rate(4_000_000));
+    assert!(flow.bbr.inflight_cap(&path) < before, "nothing recent shows more");
     while flow.bbr.phase() == Phase::Startup {
         flow.round(growing);
     }
@@ -281,6 +343,7 @@ fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
         let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
         let at = |bytes_per_second| {
             move |feedback: &mut Feedback| {
+                feedback.round_trip = queues.forward_rtt;
                 feedback.sample.as_mut().unwrap().rate = rate(bytes_per_second);
             }
         };
@@ -323,6 +386,7 @@ fn round_trips_in_which_packets_were_held_up_end_startup_after_three_without_gro
         let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
         let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
         let at = |feedback: &mut Feedback| {
+            feedback.round_trip = queues.forward_rtt;
             feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
         };
         flow.round_over(&queues, at);

@@ -306,8 +306,8 @@ impl StartupTrains {
         }
     }
 
-    /// All packets up to `newest` have been acknowledged or may be lost.
-    pub fn on_acked(&mut self, newest: Newest, path: &PathModel) {
+    /// All packets up to `newest` have been acknowledged or may be lost. Of late packets were held up for `held_up`.
+    pub fn on_acked(&mut self, newest: Newest, held_up: Duration, path: &PathModel) {
         let State::Active(train) = &mut self.state else { return };
         if !train.on_acked(newest) {
             return;
@@ -322,8 +322,9 @@ impl StartupTrains {
         let Some(shown) = train.shown(most, path).filter(|shown| shown.left >= growth) else {
             return self.end();
         };
-        // TACK-6.2-14: what jitter does as well is no rate of the path's.
-        let by_jitter = !shown.stretch.is_zero() && shown.stretch <= path.jitter_both_ways;
+        // TACK-6.2-14: what jitter and hold-ups do as well is no rate of the path's.
+        let longest = path.jitter_both_ways.max(held_up);
+        let by_jitter = !shown.stretch.is_zero() && shown.stretch <= longest;
         if by_jitter && shown.is_slower() {
             return self.end();
         }
@@ -417,7 +418,7 @@ mod tests {
                         acked,
                         delivered: (pn + 1) * PATH.mss,
                     };
-                    self.trains.on_acked(newest, &PATH);
+                    self.trains.on_acked(newest, Duration::ZERO, &PATH);
                     self.now = acked;
                 }
             }
@@ -517,7 +518,7 @@ mod tests {
         let acked = now + 40 * MS;
         let arrived =
             Newest { packet_number: 9, left: now, arrived: acked, acked, delivered: 0 };
-        trains.on_acked(Newest { delivered: 3 * PATH.mss, ..arrived }, &PATH);
+        trains.on_acked(Newest { delivered: 3 * PATH.mss, ..arrived }, Duration::ZERO, &PATH);
         assert_eq!(trains.proven.bytes_per_second(), 4 * INITIAL / 3, "three of nine, at once");
     }
 
@@ -537,12 +538,22 @@ mod tests {
             acked,
             delivered: 10 * PATH.mss,
         };
-        trains.on_acked(newest, &path);
+        trains.on_acked(newest, Duration::ZERO, &path);
         assert_eq!(trains.proven, rate(4 * INITIAL), "TACK-6.2-11");
     }
 
     /// Ten packets at once, of which the last is acknowledged so much later than RTTmin.
     fn stretched(trains: &mut StartupTrains, stretch: Duration, path: &PathModel) {
+        held_up(trains, stretch, Duration::ZERO, path);
+    }
+
+    /// The same where packets were held up for a while.
+    fn held_up(
+        trains: &mut StartupTrains,
+        stretch: Duration,
+        held_up: Duration,
+        path: &PathModel,
+    ) {
         let left = crate::test_clock();
         let first = 10 * u64::from(trains.has_proof);
         for pn in first..first + 10 {
@@ -551,7 +562,8 @@ mod tests {
         let acked = left + 40 * MS + stretch;
         let packet_number = first + 9;
         let delivered = (first + 10) * PATH.mss;
-        trains.on_acked(Newest { packet_number, left, arrived: acked, acked, delivered }, path);
+        let newest = Newest { packet_number, left, arrived: acked, acked, delivered };
+        trains.on_acked(newest, held_up, path);
     }
 
     #[test]
@@ -565,6 +577,8 @@ mod tests {
         assert!(trains.has_limit && matches!(trains.state, State::Active(_)));
         stretched(&mut trains, 25 * MS, &PATH);
         assert!(matches!(trains.state, State::Active(_)), "it does not jitter any more");
+        held_up(&mut trains, 25 * MS, 25 * MS, &PATH);
+        assert!(matches!(trains.state, State::Over), "TACK-6.2-19");
         stretched(&mut trains, 25 * MS, &jittery);
         assert!(matches!(trains.state, State::Over), "nor has it been stretched any more");
     }
@@ -607,7 +621,7 @@ mod tests {
             acked,
             delivered: 9 * PATH.mss,
         };
-        trains.on_acked(newest, &PATH);
+        trains.on_acked(newest, Duration::ZERO, &PATH);
         assert_eq!(trains.proven, rate(4 * INITIAL), "all at once");
         let pace = trains.pacing_rate(Bandwidth::ZERO);
         assert_eq!(pace, Some(rate(16 * INITIAL)), "a train may begin");
@@ -639,7 +653,7 @@ mod tests {
         for &packet_number in acked {
             let delivered = (packet_number + 1) * size;
             let newest = Newest { packet_number, left: now, arrived: at, acked: at, delivered };
-            trains.on_acked(newest, &PATH);
+            trains.on_acked(newest, Duration::ZERO, &PATH);
         }
         trains
     }
@@ -673,7 +687,7 @@ mod tests {
             let acked = left + 40 * MS;
             let delivered = (packet_number + 1) * PATH.mss;
             let newest = Newest { packet_number, left, arrived: acked, acked, delivered };
-            trains.on_acked(newest, &PATH);
+            trains.on_acked(newest, Duration::ZERO, &PATH);
         }
         trains
     }
@@ -713,7 +727,7 @@ mod tests {
             let at = left + 40 * MS;
             let delivered = 10 * PATH.mss + (packet_number - 9) * size;
             let newest = Newest { packet_number, left, arrived: at, acked: at, delivered };
-            trains.on_acked(newest, &PATH);
+            trains.on_acked(newest, Duration::ZERO, &PATH);
         }
         assert!(trains.proven > before.scaled(0.99 * GAIN), "{:?}", trains.proven);
         assert!(!trains.has_limit);
