@@ -745,10 +745,10 @@ impl Bbr {
         let losses =
             self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
         // A path that stood still in this round trip or the last shows no rate that could grow.
-        let held_up = self.round <= self.outage_round;
+        let stood_still = self.round <= self.outage_round;
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),
-            app_limited || held_up,
+            app_limited || stood_still,
             // What was held up has taken longer without a queue.
             !path.acks_queue()
                 && path.is_queueing_beyond(path.jitter_both_ways, path.forward_rtt)
