@@ -780,8 +780,9 @@ impl Bbr {
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
-            // The path may have delivered late what seems to have queued, and what seems to be lost.
-            let counts = counts && !path.is_within_jitter(losses.lowest);
+            // The path may have delivered late what seems to have queued, and what seems to be lost, but not half of it.
+            let may_be_late = !losses.floods && path.is_within_jitter(losses.lowest);
+            let counts = counts && !may_be_late;
             if losses.ends_startup && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);

@@ -236,22 +236,22 @@ fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_g
 
 #[test]
 fn losses_behind_round_trips_that_only_jitter_end_no_startup_that_grows() {
-    for (jitter_both_ways, ends) in [(35 * MS, false), (25 * MS, true)] {
+    let few = 20 * PATH.mss;
+    for (jitter_both_ways, lost, ends) in
+        [(35 * MS, few, false), (25 * MS, few, true), (35 * MS, 3 * BDP, true)]
+    {
         let path = PathModel { jitter_both_ways, ..PATH };
         let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
         let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
         for doubling in 0..4_u32 {
             flow.round_over(&path, |feedback| {
                 feedback.round_trip = Some(70 * MS);
-                feedback.lost = 20 * PATH.mss;
+                feedback.lost = lost;
                 feedback.sample.as_mut().unwrap().rate = rate(1_000_000 << doubling);
             });
         }
-        assert_eq!(
-            flow.bbr.phase() != Phase::Startup,
-            ends,
-            "TACK-6.5-6, {jitter_both_ways:?}"
-        );
+        let ended = flow.bbr.phase() != Phase::Startup;
+        assert_eq!(ended, ends, "TACK-6.5-6, {jitter_both_ways:?}, {lost}");
     }
 }
 
