@@ -119,6 +119,11 @@ impl PathModel {
         self.jitter_both_ways > self.data_rtt() / 2
     }
 
+    /// Whether it jitters by as much as a queue shows by ([`Self::is_queueing`]).
+    pub(super) fn jitter_hides_queues(&self) -> bool {
+        self.min_rtt.is_some_and(|min_rtt| self.jitter_both_ways > min_rtt / 4)
+    }
+
     /// The longest silence of a path over which packets flow.
     pub(super) fn longest_silence(&self) -> Duration {
         self.round_trip() + self.ack_interval + self.ack_late

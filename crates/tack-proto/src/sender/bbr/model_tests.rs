@@ -257,17 +257,27 @@ fn losses_behind_round_trips_that_only_jitter_end_no_startup_that_grows() {
 
 #[test]
 fn one_round_trip_without_a_queue_tells_that_the_others_were_held_back() {
-    let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
-    for (lowest, ends) in [(41 * MS, false), (70 * MS, true)] {
+    let steady = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
+    let jitters = PathModel { jitter_both_ways: 12 * MS, ..steady };
+    // What came last, and what came before it in the same round trip.
+    for (queues, last, before, ends) in [
+        (steady, 41 * MS, 70 * MS, false),
+        (steady, 70 * MS, 41 * MS, true),
+        (jitters, 70 * MS, 41 * MS, false),
+        (jitters, 70 * MS, 70 * MS, true),
+    ] {
         let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
         let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
         for _ in 0..2 {
+            let early = Feedback { round_trip: Some(before), ..NO_NEWS };
+            flow.bbr.on_feedback(flow.now, &early, &queues);
             flow.round_over(&queues, |feedback| {
-                feedback.round_trip = Some(lowest);
+                feedback.round_trip = Some(last);
                 feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
             });
         }
-        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.2-1, {lowest:?}");
+        let ended = flow.bbr.phase() != Phase::Startup;
+        assert_eq!(ended, ends, "TACK-6.2-1, {last:?} behind {before:?}");
     }
 }
 
