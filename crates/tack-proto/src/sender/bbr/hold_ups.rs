@@ -27,7 +27,7 @@ impl HoldUps {
         }
     }
 
-    /// The longest that counts in this round trip; zero if there is none.
+    /// For how long packets were held up at most in this round trip and the last one; zero if they were not.
     pub fn longest(&self, round: u64) -> Duration {
         if round <= self.until { self.longest } else { Duration::ZERO }
     }

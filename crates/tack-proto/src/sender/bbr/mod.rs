@@ -745,7 +745,7 @@ impl Bbr {
         let losses =
             self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
         // A queue is longest at the end; on a path that jitters it makes all round trips longer.
-        let shows_queue =
+        let round_trip =
             if path.jitter_hides_queues() { losses.lowest } else { self.round_trip };
         // A path that stood still in this round trip or the last shows no rate that could grow.
         let stood_still = self.round <= self.outage_round;
@@ -755,7 +755,7 @@ impl Bbr {
             // What was held up has taken longer without a queue.
             !path.acks_queue()
                 && path.is_queueing_beyond(path.jitter_both_ways, path.forward_rtt)
-                && path.is_queueing(shows_queue)
+                && path.is_queueing(round_trip)
                 && self.held_up().is_zero(),
         );
         let in_startup = matches!(self.state, State::Startup);
