@@ -68,7 +68,7 @@ deviations! {
     /// Without: each ends by its losses or by the clock.
     Precaution,
     /// Models and states are given back what spurious losses have cost (TACK-6.5-7), as in the draft,
-    /// but by whole episodes. Without: nothing is.
+    /// but by whole episodes; Startup by the round trip that ended it. Without: nothing is.
     Undo,
     /// A process that ran late catches up 20 ms (TACK-6.4-1). Without: a millisecond.
     CatchUp,

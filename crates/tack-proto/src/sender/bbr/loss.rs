@@ -61,8 +61,8 @@ pub(super) struct Round {
     pub floods: bool,
     /// More was lost than the path loses by itself.
     pub excess: bool,
-    /// So much more that Startup has filled the path (TACK-6.5-6).
-    pub ends_startup: bool,
+    /// Packets lost beyond what Startup tolerates; with any it has filled the path (TACK-6.5-6).
+    pub startup_surplus: u64,
 }
 
 /// Counts losses by round trip and by probe.
@@ -136,13 +136,12 @@ impl LossSignals {
         let expected = self.expected(tally.sent(), path.mss);
         let lowest = self.lowest.take();
         let unqueued = std::mem::take(&mut self.unqueued);
-        let full = STARTUP_FULL_LOSS_COUNT * path.mss as f64;
         let round = Round {
             lowest,
             queued: lowest.is_some_and(|lowest| path.holds_queue(lowest)),
             floods: lowest.is_some() && unqueued.sent() == 0 && lost > expected + FLOOD * sent,
             excess: lost > expected,
-            ends_startup: lost >= full && lost > LOSS_THRESH * sent + expected,
+            startup_surplus: startup_surplus(lost, LOSS_THRESH * sent + expected, path.mss),
         };
         // Where delay varies by itself, some packet seems to have queued in each interval.
         let is_harmless = !round.queued && lost <= HARMLESS * sent;
@@ -179,6 +178,16 @@ impl LossSignals {
     }
 }
 
+/// How many of the lost packets have to be none for Startup to go on: it tolerates fewer than
+/// [`STARTUP_FULL_LOSS_COUNT`], and as many bytes as that.
+fn startup_surplus(lost: f64, tolerated: f64, mss: u64) -> u64 {
+    let mss = mss.max(1) as f64;
+    let beyond_count = (lost / mss - STARTUP_FULL_LOSS_COUNT).floor() + 1.0;
+    let beyond_share = ((lost - tolerated) / mss).ceil();
+    // Below zero is 0.
+    beyond_count.min(beyond_share) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::PATH;
@@ -186,6 +195,20 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const PACKET: u64 = PATH.mss;
+
+    #[test]
+    fn startup_tolerates_five_lost_packets_and_two_in_a_hundred() {
+        let surplus = |lost: u64, sent: u64| {
+            let tolerated = LOSS_THRESH * (sent * PACKET) as f64;
+            startup_surplus((lost * PACKET) as f64, tolerated, PACKET)
+        };
+        assert_eq!(surplus(5, 10), 0);
+        assert_eq!(surplus(6, 10), 1);
+        assert_eq!(surplus(20, 1000), 0);
+        assert_eq!(surplus(21, 1000), 1);
+        assert_eq!(surplus(50, 1000), 30);
+        assert_eq!(surplus(8, 250), 3, "five would be left");
+    }
 
     /// Round trips of a thousand packets, one after the other.
     struct Rounds {
@@ -230,8 +253,8 @@ mod tests {
         let calm = rounds.round(0, 40 * MS);
         assert!(!calm.queued && !calm.excess);
         let queued = rounds.round(1, 50 * MS);
-        assert!(queued.queued && queued.excess && !queued.ends_startup);
-        assert!(rounds.round(30, 50 * MS).ends_startup);
+        assert!(queued.queued && queued.excess && queued.startup_surplus == 0);
+        assert_eq!(rounds.round(30, 50 * MS).startup_surplus, 10, "20 of 1,000 are tolerated");
     }
 
     #[test]

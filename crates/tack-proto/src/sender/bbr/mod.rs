@@ -769,6 +769,8 @@ impl Bbr {
         let counts = losses.queued || losses.floods || !is_own;
         let floods = losses.floods && self.yields();
         self.flooded_rounds = if floods { self.flooded_rounds + 1 } else { 0 };
+        let surplus =
+            losses.startup_surplus.saturating_sub(self.episode.spurious_in_round());
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
         if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
@@ -786,9 +788,9 @@ impl Bbr {
             // The path may have delivered late what seems to have queued, and what seems to be lost, but not half of it.
             let may_be_late = !losses.floods && path.is_within_jitter(losses.lowest);
             let counts = counts && !may_be_late;
-            if losses.ends_startup && (counts || !grew) {
+            if surplus > 0 && (counts || !grew) {
                 self.full_pipe.on_overflow();
-                self.episode.on_ended(Ended::Startup);
+                self.episode.on_startup_ended(surplus);
                 self.long_term.on_startup_loss(self.bdp(path), volume);
             }
         } else if counts && losses.excess && !app_limited && self.yields() {

@@ -346,6 +346,34 @@ fn a_startup_that_spurious_losses_ended_begins_again() {
 }
 
 #[test]
+fn a_startup_ends_by_what_is_lost_and_not_by_what_is_late() {
+    // Of 1,000 packets 30 seem to be lost in a round trip without growth, and so many have arrived already, or do
+    // soon after.
+    for (early, late, goes_on) in [(9, 0, false), (10, 0, true), (0, 9, false), (0, 10, true)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let at = |feedback: &mut Feedback| {
+            feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
+        };
+        flow.round(at);
+        flow.round(|feedback| {
+            at(feedback);
+            feedback.acked = 970 * PATH.mss;
+            feedback.lost = 30 * PATH.mss;
+            feedback.lost_packets = 30;
+            feedback.spurious = early;
+        });
+        assert_eq!(flow.bbr.phase() == Phase::Startup, early == 10);
+        flow.round(|feedback| {
+            at(feedback);
+            feedback.spurious = late;
+        });
+        let case = format!("TACK-6.5-7, {early} and {late}");
+        assert_eq!(flow.bbr.phase() == Phase::Startup, goes_on, "{case}");
+    }
+}
+
+#[test]
 fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
     let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
     for (stood_still, ends) in [(300 * MS, false), (Duration::ZERO, true)] {

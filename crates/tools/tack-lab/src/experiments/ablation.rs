@@ -183,12 +183,14 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
     };
     let pauses =
         format!("[[{:?}, 250.0], [{:?}, 120.0], [{:?}, 60.0]]", at(0.4), at(0.6), at(0.8));
-    let reordering = |probability: f64, delay_ms: f64| {
+    let reordering = |more: &str, probability: f64, delay_ms: f64| {
         hop(format!(
-            "kind = \"pipe\"\nrate_mbps = 20.0\nbuffer_bdp = 1.0\n\
+            "kind = \"pipe\"\nbuffer_bdp = 1.0\n{more}\n\
              reorder = {{ probability = {probability:?}, delay_ms = {delay_ms:?} }}"
         ))
     };
+    let slow = "rate_mbps = 20.0";
+    let jittery = "rate_mbps = 100.0\njitter_ms = 3.0";
     let bytes = 2_000_000;
     Ok(vec![
         one("50 Mbit/s, 40 ms", pipe(50.0, 1.0)?, tack(40)),
@@ -219,8 +221,9 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
             ))?,
             tack(40),
         ),
-        one("reordering", reordering(0.01, 60.0)?, tack(40)),
-        one("reordering, rare", reordering(0.001, 150.0)?, tack(40)),
+        one("reordering", reordering(slow, 0.01, 60.0)?, tack(40)),
+        one("reordering, rare", reordering(slow, 0.001, 150.0)?, tack(40)),
+        one("reordering, jitter", reordering(jittery, 0.03, 20.0)?, lossy(200, 0.005, 0.0)),
         Case {
             goodput: Goodput::Completion(bytes),
             ..one(
