@@ -769,8 +769,7 @@ impl Bbr {
         let counts = losses.queued || losses.floods || !is_own;
         let floods = losses.floods && self.yields();
         self.flooded_rounds = if floods { self.flooded_rounds + 1 } else { 0 };
-        let surplus =
-            losses.startup_surplus.saturating_sub(self.episode.spurious_in_round());
+        let surplus = losses.startup_surplus.saturating_sub(self.episode.spurious_in_round());
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
         if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
