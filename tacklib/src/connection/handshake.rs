@@ -231,8 +231,8 @@ impl<F: BufFactory> Connection<F> {
                 self.seam.anti_amplification.on_proven();
             }
         }
-        // What quiche keeps for later counts when TLS has accepted early data.
-        self.handshake.saw_zero_rtt |= layout.zero_rtt.is_some();
+        // What quiche keeps for later counts when TLS has accepted early data. No server sends any.
+        self.handshake.saw_zero_rtt |= layout.zero_rtt.is_some() && self.inner.is_server();
         self.activate();
     }
 

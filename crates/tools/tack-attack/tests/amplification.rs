@@ -81,44 +81,50 @@ fn forged_headers_do_not_lift_the_limit_of_three_times() {
     }
 }
 
-/// With what the server closes after a TACK of more bytes than it has sent.
-fn after_a_lie(forge: bool) -> Option<u64> {
+/// With what the victim closes after a TACK of more bytes than it has sent.
+fn after_a_lie(victim: Side, forge: bool) -> Option<u64> {
     let mut network = Network::new(59);
     let link = fast_link(&mut network);
-    let connection = network.connect(link, Setup::puppet(), Setup::tack());
+    let (client, server, address) = match victim {
+        Side::Client => (Setup::tack(), Setup::puppet(), server_address()),
+        Side::Server => (Setup::puppet(), Setup::tack(), client_address(0)),
+    };
+    let connection = network.connect(link, client, server);
     network.run_for(ONE_WAY + ONE_WAY / 2);
-    assert!(!network.end(connection, Side::Server).stack.quic().is_established());
+    assert!(!network.end(connection, victim).stack.quic().is_established());
     if forge {
-        let dcid = network.end(connection, Side::Server).stack.quic().source_id().to_vec();
+        let dcid = network.end(connection, victim).stack.quic().source_id().to_vec();
         let injection = Injection {
             after: Duration::ZERO,
-            recipient: Side::Server,
-            source: client_address(0),
+            recipient: victim,
+            source: address,
             bytes: forged(ZERO_RTT, &dcid),
         };
         network.inject(connection, injection);
     }
     network.handshake();
-    network.end_mut(connection, Side::Server).to_write = 100_000;
+    network.end_mut(connection, victim).to_write = 100_000;
     network.run_for(Duration::from_millis(500));
     let now = network.instant();
-    let puppet = network.end_mut(connection, Side::Client).puppet();
+    let puppet = network.end_mut(connection, victim.peer()).puppet();
     puppet.let_loose(Conduct::Silent);
     let mut report = puppet.report(now);
     report.sequence = 1000;
     report.received_bytes = 1 << 40;
     puppet.say(report.tack());
     network.run_for(Duration::from_millis(100));
-    let code = network.end(connection, Side::Server).closed_with();
-    println!("forged: {forge}, closed with {code:?}");
+    let code = network.end(connection, victim).closed_with();
+    println!("{victim:?}, forged: {forge}, closed with {code:?}");
     code
 }
 
 #[test]
 fn a_forged_early_data_header_changes_nothing() {
     const PROTOCOL_VIOLATION: u64 = 0x0a;
-    assert_eq!(after_a_lie(false), Some(PROTOCOL_VIOLATION));
-    assert_eq!(after_a_lie(true), Some(PROTOCOL_VIOLATION));
+    for victim in [Side::Client, Side::Server] {
+        assert_eq!(after_a_lie(victim, false), Some(PROTOCOL_VIOLATION));
+        assert_eq!(after_a_lie(victim, true), Some(PROTOCOL_VIOLATION), "{victim:?}");
+    }
 }
 
 /// Both ends can resume each other's sessions.
