@@ -63,7 +63,7 @@ impl Profile {
             short_path_interval: Duration::ZERO,
             ..Self::DEFAULT.frequency
         },
-        bbr: BbrConfig::DEFAULT,
+        bbr: BbrConfig::QUICK,
     };
 
     /// All of them.

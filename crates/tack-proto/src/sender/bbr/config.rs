@@ -29,6 +29,9 @@ pub struct BbrConfig {
     /// round trip. A liar gains a queue by it; where packets get lost, nothing above the sample
     /// counts.
     pub reported_rate_excess: f64,
+    /// Packets in the time of a report by which it counts for more: 0, or 1 in the quick profile, whose
+    /// reports hold few. A receiver that reports too much would gain what honest ones fall short by.
+    pub reported_rate_resolution: u64,
     /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
     /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
     pub probe_up_growth: f64,
@@ -67,6 +70,7 @@ impl BbrConfig {
         probe_up_units: 4,
         first_probe: Duration::from_millis(70),
         reported_rate_excess: 1.0,
+        reported_rate_resolution: 0,
         probe_up_growth: 1.15,
         filter_units: 40,
         bandwidth_drop_units: 4,
@@ -87,6 +91,7 @@ impl BbrConfig {
         probe_up_units: 3,
         first_probe: Duration::from_millis(55),
         reported_rate_excess: 1.05,
+        reported_rate_resolution: 0,
         probe_up_growth: 1.1,
         filter_units: 20,
         bandwidth_drop_units: 1,
@@ -98,6 +103,9 @@ impl BbrConfig {
         even_rtt: Duration::ZERO,
         deviations: Deviations::ALL,
     };
+
+    /// The quick profile.
+    pub const QUICK: Self = Self { reported_rate_resolution: 1, ..Self::DEFAULT };
 }
 
 impl Default for BbrConfig {

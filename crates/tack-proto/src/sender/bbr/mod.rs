@@ -692,7 +692,11 @@ impl Bbr {
         }
         self.sample_span = (self.sample_span * 7 + sample.interval) / 8;
         let excess = self.config.reported_rate_excess;
-        let rate = bounded(sample, feedback.reported, excess, self.loss.is_lossy());
+        // It spans two TACKs (TACK-4.4-2).
+        let resolution = self.config.reported_rate_resolution * path.mss;
+        let resolution = Bandwidth::from_delta(resolution, 2 * path.ack_interval);
+        let reported = feedback.reported.map(|rate| rate.plus(resolution.unwrap_or_default()));
+        let rate = bounded(sample, reported, excess, self.loss.is_lossy());
         // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
         // that came together. An application-limited sample can only show that the path is
         // faster than was known.
