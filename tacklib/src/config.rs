@@ -30,11 +30,12 @@ pub enum Profile {
     /// TACK with L = 10 and beta = 2, and a hundred acknowledgements a second at most.
     #[default]
     Default,
-    /// For live video (section VII-D of the paper): L = 2 and beta = 4, a ProbeBW cycle of 16
-    /// probe units and a bandwidth filter of 20, half of the default, so that a change of the
-    /// path is followed in half the time; ProbeRTT after 2.5 s, at three quarters of the rate; an
-    /// initial window of 32 packets, packet trains, a send buffer of 100 ms, and 200 ms between
-    /// acknowledgements of a source that needs little of the path.
+    /// For live video (section VII-D of the paper).
+    ///
+    /// L = 2 and beta = 4, a ProbeBW cycle of 16 probe units and a bandwidth filter of 20, half of
+    /// the default, so that a change of the path is followed in half the time; ProbeRTT after 2.5 s,
+    /// at three quarters of the rate; an initial window of 32 packets, packet trains, a send buffer
+    /// of 100 ms, and 200 ms between acknowledgements of a source that needs little of the path.
     Video,
     /// L = 1: small flows are acknowledged packet by packet; large ones are
     /// bound by beta all the same.
@@ -64,27 +65,37 @@ pub struct TackConfig {
     pub acks_per_round_trip: f64,
     /// Shortest time between acknowledgements, however short the path: 10 ms. Not below 1 ms.
     pub shortest_ack_interval: Duration,
-    /// Paths with a shorter round trip than this are acknowledged once for each, and longer ones
-    /// no more often than this: 20 ms, quick and video 0.
+    /// Shortest time between acknowledgements, but no longer than a round trip.
+    ///
+    /// A path with a shorter round trip than this is acknowledged once for each, and a longer one no
+    /// more often than this: 20 ms, quick and video 0.
     pub short_path_ack_interval: Duration,
-    /// Longest time between acknowledgements, however long the path: 100 ms, or the peer's
-    /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
+    /// Longest time between acknowledgements, however long the path.
+    ///
+    /// 100 ms, or the peer's `max_ack_delay` if that is more. A stock peer is asked for no more than
+    /// the latter.
     pub longest_ack_interval: Duration,
-    /// The same for a source that needs less than a quarter of the path, by what packet trains show of it: 0, which as
-    /// all up to 100 ms makes no difference, video 400 ms. Losses are told at once in any case, and so is a queue;
-    /// that a stream has arrived is known up to that much later.
+    /// The same for a source that needs less than a quarter of the path.
+    ///
+    /// Packet trains show what the path carries. 0, which as all up to 100 ms makes no difference, video 400 ms.
+    /// Losses are reported at once in any case, and so is a queue; that a stream has arrived is known up to
+    /// that much later.
     pub light_load_ack_interval: Duration,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
     pub send_buffer: usize,
-    /// The same in time: what may wait is no more than leaves in this time at the bandwidth estimate or
-    /// the pacing rate, whichever is higher, and never less than 16 packets. None, video 100 ms.
+    /// The same in time. None, video 100 ms.
+    ///
+    /// No more data may wait than leaves in this time at the bandwidth estimate or the pacing rate,
+    /// whichever is higher, and never less than 16 packets.
     pub send_buffer_time: Option<Duration>,
     /// How long a DATAGRAM may wait in the queue before it is dropped: no limit.
     pub datagram_max_age: Option<Duration>,
-    /// The application error code of RESET_STREAM for streams whose deadline has passed
-    /// ([`Connection::set_stream_deadline`](crate::Connection::set_stream_deadline)): 0. At most 2^62 - 1.
+    /// Error code of the RESET_STREAM for a stream whose deadline has passed: 0.
+    ///
+    /// An application error code, at most 2^62 - 1. See
+    /// [`Connection::set_stream_deadline`](crate::Connection::set_stream_deadline).
     pub deadline_error: u64,
     /// What may be in flight in the first round trip, in full packets; those behind the tenth are paced. 10
     /// as RFC 9002 section 7.2 recommends, video 32. Never fewer than two.
@@ -94,14 +105,17 @@ pub struct TackConfig {
     pub probe_bw_units: u32,
     /// Span of the bandwidth filter, in the same units. 40, video 20.
     pub bandwidth_filter_units: u64,
-    /// Whether the path is measured while the application sends less than it may, as the packets of a
-    /// frame leave a little faster than the path is known to carry them
-    /// ([`MediaStats::estimated_send_rate`](crate::MediaStats::estimated_send_rate)): no, video yes. The peer
-    /// is asked to tell when they arrived.
+    /// Whether packet trains measure the path: no, video yes.
+    ///
+    /// They do so while the application sends less than it may: the packets of a frame leave a little faster
+    /// than the path is known to carry them, and the peer is asked to report when they arrived. See
+    /// [`MediaStats::estimated_send_rate`](crate::MediaStats::estimated_send_rate).
     pub packet_trains: bool,
-    /// How old CC parameters of an earlier connection may be (RFC 9959 section 4.3.1;
-    /// [`Connection::set_cc_parameters`](crate::Connection::set_cc_parameters)): an hour. Minutes are enough
-    /// where paths change, or many share them.
+    /// How old CC parameters of an earlier connection may be: an hour.
+    ///
+    /// See RFC 9959 section 4.3.1 and
+    /// [`Connection::set_cc_parameters`](crate::Connection::set_cc_parameters). Minutes are enough where paths
+    /// change, or many share them.
     pub cc_parameters_lifetime: Duration,
     /// How much may be in flight at most because of such parameters, bytes (max_jump of RFC 9959):
     /// 4 MiB.
@@ -258,17 +272,20 @@ const ADDRESSES: u64 = 8;
 const QUICHES_ADDRESSES: u64 = 2;
 
 impl Config {
-    /// Creates a configuration for a QUIC version, as [`quiche::Config::new`], but for
-    /// [`set_active_connection_id_limit`](Self::set_active_connection_id_limit): 8 where the application sets none, unless
-    /// the profile is [`Profile::Off`]. quiche keeps a path for each address of a client, and no more paths than that: a
-    /// connection survives seven changes of the address, and one with quiche's own limit of 2.
+    /// Creates a configuration for a QUIC version, as [`quiche::Config::new`].
+    ///
+    /// [`set_active_connection_id_limit`](Self::set_active_connection_id_limit) differs: it is 8 where the application
+    /// sets none, unless the profile is [`Profile::Off`]. quiche keeps a path for each address of a client, and no
+    /// more paths than that: a connection survives seven changes of the address; with quiche's own limit of 2 it
+    /// survives one.
     pub fn new(version: u32) -> quiche::Result<Self> {
         Ok(Self::of_own(quiche::Config::new(version)?))
     }
 
-    /// Creates a configuration with a TLS context of the application's, as
-    /// [`quiche::Config::with_boring_ssl_ctx_builder`] and [`Config::new`]. A key log callback of the context is called
-    /// as with quiche.
+    /// Creates a configuration with a TLS context of the application's.
+    ///
+    /// As [`quiche::Config::with_boring_ssl_ctx_builder`] and [`Config::new`]. A key log callback of the context is
+    /// called as with quiche.
     pub fn with_boring_ssl_ctx_builder(
         version: u32,
         builder: boring::ssl::SslContextBuilder,
@@ -283,7 +300,9 @@ impl Config {
         Self { logs_keys: false, raises_id_limit: true, ..Self::from_quiche(inner) }
     }
 
-    /// Takes over a configuration. Whether [`log_keys`](Self::log_keys) was called on it can't be told, and is assumed: a
+    /// Takes over a configuration.
+    ///
+    /// Whether [`log_keys`](Self::log_keys) was called on it can't be told, and is assumed: a
     /// key log callback of its TLS context is lost.
     pub fn from_quiche(inner: quiche::Config) -> Self {
         Self {
@@ -304,8 +323,9 @@ impl Config {
         }
     }
 
-    /// Sets every field of the layer to a profile's default, but for an initial window that
-    /// [`Self::set_initial_congestion_window_packets`] has set.
+    /// Sets every field of the layer to a profile's default.
+    ///
+    /// An initial window that [`Self::set_initial_congestion_window_packets`] has set stays.
     pub fn set_profile(&mut self, profile: Profile) {
         let mut tack = TackConfig::new(profile);
         if let Some(packets) = self.controller.initial_window_packets {
@@ -329,16 +349,19 @@ impl Config {
         }
     }
 
-    /// Has the secrets of connections logged where [`Connection::set_keylog`](crate::Connection::set_keylog) says,
-    /// as [`quiche::Config::log_keys`], and no longer to a key log callback of the TLS context.
+    /// Has the secrets of connections logged, as [`quiche::Config::log_keys`].
+    ///
+    /// They are written where [`Connection::set_keylog`](crate::Connection::set_keylog) says, and no longer to a key log
+    /// callback of the TLS context.
     pub fn log_keys(&mut self) {
         self.logs_keys = true;
         self.key_log = None;
         self.inner.log_keys();
     }
 
-    /// Sets the longest datagram to send, UDP payload in bytes, as
-    /// [`quiche::Config::set_max_send_udp_payload_size`]. It changes nothing that is announced, so a server can
+    /// Sets the longest datagram to send, UDP payload in bytes.
+    ///
+    /// As [`quiche::Config::set_max_send_udp_payload_size`]. It changes nothing that is announced, so a server can
     /// set it for each connection.
     pub fn set_max_send_udp_payload_size(&mut self, bytes: usize) {
         self.inner.set_max_send_udp_payload_size(bytes);
@@ -351,7 +374,9 @@ impl Config {
         self.inner.discover_pmtu(discover);
     }
 
-    /// Sets how many connection ids the peer may issue, as [`quiche::Config::set_active_connection_id_limit`].
+    /// Sets how many connection ids the peer may issue.
+    ///
+    /// As [`quiche::Config::set_active_connection_id_limit`].
     pub fn set_active_connection_id_limit(&mut self, limit: u64) {
         self.raises_id_limit = false;
         self.has_raised_id_limit = false;
@@ -365,8 +390,9 @@ impl Config {
         self.lab = lab;
     }
 
-    /// Sets the stateless reset token of the next server connection, as
-    /// [`quiche::Config::set_stateless_reset_token`].
+    /// Sets the stateless reset token of the next server connection.
+    ///
+    /// As [`quiche::Config::set_stateless_reset_token`].
     pub fn set_stateless_reset_token(&mut self, token: Option<u128>) {
         self.stateless_reset_token = token;
         self.inner.set_stateless_reset_token(token);
@@ -386,8 +412,9 @@ impl Config {
         Ok(())
     }
 
-    /// Sets the initial congestion window, as
-    /// [`quiche::Config::set_initial_congestion_window_packets`]; for the layer's controller it is
+    /// Sets the initial congestion window.
+    ///
+    /// As [`quiche::Config::set_initial_congestion_window_packets`]; for the layer's controller it is
     /// [`TackConfig::initial_window_packets`].
     pub fn set_initial_congestion_window_packets(&mut self, packets: usize) {
         self.controller.initial_window_packets = Some(packets);
@@ -416,8 +443,9 @@ impl Config {
         self.set_controller();
     }
 
-    /// Relaxes the loss threshold behind spurious losses, as
-    /// [`quiche::Config::set_enable_relaxed_loss_threshold`]. It has an effect in [`Profile::Off`] alone: quiche would
+    /// Relaxes the loss threshold behind spurious losses.
+    ///
+    /// As [`quiche::Config::set_enable_relaxed_loss_threshold`]. It has an effect in [`Profile::Off`] alone: quiche would
     /// judge losses by other thresholds than the layer.
     pub fn set_enable_relaxed_loss_threshold(&mut self, enable: bool) {
         self.controller.relaxed_loss_threshold = Some(enable);

@@ -27,8 +27,9 @@ pub enum ExtensionError {
         "the peer's ACK_FREQUENCY asks for a delay below our min_ack_delay, or of 2^14 ms and above"
     )]
     RequestedDelay,
-    /// A key update before the last one was confirmed, or an acknowledgement that does not follow ours
-    /// (RFC 9001 sections 6.2 and 6.4).
+    /// A key update that breaks RFC 9001 section 6.2 or 6.4.
+    ///
+    /// One before the last was confirmed, or an acknowledgement that does not follow ours.
     #[error("the peer broke the rules of key updates")]
     KeyUpdate,
     /// The packet for quiche could not be sealed.

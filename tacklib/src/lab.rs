@@ -14,8 +14,9 @@ pub enum AckSchedule {
     /// As the sender asks: equation (4) of the paper.
     #[default]
     Tack,
-    /// RFC 9000's delayed ACK: every second packet, at once when one is out of order, and
-    /// within `max_ack_delay`.
+    /// RFC 9000's delayed ACK.
+    ///
+    /// Every second packet, at once when one is out of order, and within `max_ack_delay`.
     Delayed,
     /// The same after another number of packets.
     EveryPackets(u64),
@@ -40,16 +41,19 @@ impl From<AckSchedule> for Schedule {
 pub struct LabSwitches {
     /// When this end acknowledges. As the sender asks.
     pub schedule: AckSchedule,
-    /// Q of equation (5): bubbles that one TACK of this end reports at most, and
-    /// gaps in packet numbers that one IACK does. No limit; `Some(1)`, the least,
+    /// Q of equation (5): the most gaps that one acknowledgement of this end reports.
+    ///
+    /// Bubbles in a TACK, gaps in packet numbers in an IACK. No limit; `Some(1)`, the least,
     /// is the paper's "poor" TACK: it acknowledges what arrived
     /// before the oldest bubble, and the packet right behind that.
     pub reported_gaps: Option<usize>,
-    /// Whether round trips are sampled as by TCP's timestamps, the wait for the acknowledgement
-    /// included, and not by one-way delays.
+    /// Whether round trips are sampled as by TCP's timestamps, not by one-way delays.
+    ///
+    /// The samples then include the wait for the acknowledgement.
     pub plain_sampling: bool,
-    /// Whether a stock peer that takes ACK_FREQUENCY is asked to acknowledge less; without
-    /// it is sent neither that nor IMMEDIATE_ACK.
+    /// Whether a stock peer that takes ACK_FREQUENCY is asked to acknowledge less.
+    ///
+    /// If not, it is sent neither that nor IMMEDIATE_ACK.
     pub asks_stock_peers: bool,
     /// Where the controller differs from the BBR draft. Everywhere.
     #[serde(skip)]

@@ -24,13 +24,17 @@ const LEAST_MEASURED: u64 = 12_000;
 /// A change of the estimate that an encoder should hear of.
 const CHANGE: f64 = 0.05;
 
-/// What a live source adapts to. It is measured on data that is sent anyway; with
+/// Statistics for live media: estimated rate, delays, losses and backlog.
+///
+/// They are measured on data that is sent anyway; with
 /// [`TackConfig::packet_trains`](crate::TackConfig::packet_trains) that data leaves in packet trains, which cost a
 /// fiftieth of the bytes at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MediaStats {
-    /// The rate that the path could carry now, bytes of UDP payload per second. While the application sends less
+    /// The rate that the path could carry now, bytes of UDP payload per second.
+    ///
+    /// While the application sends less
     /// than it may: what the packet trains of its frames show, where they are in use. Else the
     /// controller's bandwidth within its bounds, which of an application that sends less is a floor: it is not
     /// lowered before the bandwidth filter forgets, and `rate_age` tells how old it is.
@@ -38,7 +42,9 @@ pub struct MediaStats {
     /// Time since the estimate was last measured: by a packet train, or with data waiting. `None` before the
     /// first such measurement, and while the estimate is zero.
     pub rate_age: Option<Duration>,
-    /// What is left of the estimate beside what was sent in the last half second to second, bytes per second.
+    /// What the application leaves unused of the estimate, bytes per second.
+    ///
+    /// The estimate less what was sent in the last half second to second.
     pub spare_rate: u64,
     /// Smoothed round trip.
     pub smoothed_rtt: Option<Duration>,
@@ -46,8 +52,9 @@ pub struct MediaStats {
     pub min_rtt: Option<Duration>,
     /// Mean difference of round trips in a row (as RFC 3550 section 6.4.1), over the last 64.
     pub jitter: Option<Duration>,
-    /// What the latest round trip lies above RTTmin: the queue on the path, and the wait for an
-    /// acknowledgement if it was late.
+    /// What the latest round trip lies above RTTmin.
+    ///
+    /// The queue on the path, and the wait for an acknowledgement if it was late.
     pub queueing_delay: Option<Duration>,
     /// Share of the bytes taken for lost of those sent in the last half second to second: 0 to 1. Counted here: the
     /// receiver's own count ([`TackStats::loss_rate`](crate::TackStats::loss_rate)) takes packet numbers that are
@@ -55,8 +62,10 @@ pub struct MediaStats {
     pub loss_rate: f64,
     /// Stream bytes that are written and have not left.
     pub backlog: u64,
-    /// Time until a byte leaves that is written now behind all others: backlog over the pacing rate, or over the
-    /// estimate where packet trains show less than the controller's bandwidth. Zero before the handshake is done.
+    /// Time until a byte leaves that is written now behind all others.
+    ///
+    /// The backlog over the pacing rate, or over the estimate where packet trains show less than the controller's
+    /// bandwidth. Zero before the handshake is done.
     pub time_to_leave: Duration,
     /// Time until it arrives: `time_to_leave` and half of the median of the last 64 round trips.
     pub time_to_arrive_p50: Option<Duration>,

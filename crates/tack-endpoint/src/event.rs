@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Handle;
 
-/// News about a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -13,9 +13,11 @@ pub enum Event {
     Connected(Handle),
     /// Streams may have become readable or writable. At most one per connection is pending.
     Activity(Handle),
-    /// The connection is over, and its CONNECTION_CLOSE, if this side closed it, has been handed to
-    /// the socket: a program may end here. The connection can still be read, for data that came
-    /// before the end and for statistics, until the next call of [`poll`](crate::Endpoint::poll).
+    /// The connection is over.
+    ///
+    /// Its CONNECTION_CLOSE, if this side closed it, has been handed to the socket: a program may end here. The
+    /// connection can still be read, for data that came before the end and for statistics, until the next call of
+    /// [`poll`](crate::Endpoint::poll).
     Closed(Handle, CloseReason),
 }
 

@@ -71,7 +71,7 @@ impl HalfOpen {
         }
     }
 
-    /// Those of which one gives way to a client at this address, the oldest first; `None` if nobody does.
+    /// The connections of which one gives way to a client at this address, the oldest first; `None` if none has to.
     pub(crate) fn give_way_to(&self, ip: IpAddr) -> Option<&VecDeque<Handle>> {
         let mut networks = self.connections.iter().zip(Network::of(ip).with_wider());
         networks.find_map(|(connections, network)| {

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint as UdpEcn, RecvMeta};
 use tacklib::EcnCodepoint;
 
-/// Where received datagrams land: as many buffers as one call fills, each large enough for what receive
-/// offload puts together.
+/// Buffers for received datagrams.
+///
+/// They are as many as one call fills, each large enough for what receive offload puts together.
 pub struct ReceiveBuffers {
     pub(crate) bytes: Vec<u8>,
     pub(crate) meta: [RecvMeta; BATCH_SIZE],
@@ -25,9 +26,10 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Puts a datagram into the buffer of this index, for sockets that are none of the system's; `to` is
-    /// the address that it was sent to. Returns false if there is no such buffer, or the datagram is larger
-    /// than any can be.
+    /// Puts a datagram into the buffer of this index.
+    ///
+    /// For sockets that are none of the system's. `to` is the address that it was sent to. Returns false if there is
+    /// no such buffer, or the datagram is larger than any can be.
     pub fn put(
         &mut self,
         index: usize,

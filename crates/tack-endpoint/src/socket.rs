@@ -263,14 +263,14 @@ impl<S: DatagramSocket + ?Sized> send_queue::Sink for S {
     }
 }
 
-/// Who else may have the port of a socket.
+/// Which other sockets may be bound to the port of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortUse {
-    /// Nobody.
+    /// None.
     Alone,
-    /// Nobody has it so far, and further workers may come.
+    /// None so far; those of further workers may follow.
     First,
-    /// The first worker and others.
+    /// That of the first worker, and those of others.
     Further,
 }
 

@@ -31,11 +31,13 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// Accepted connections that closed before their handshake was done; no event told of them.
     pub handshakes_failed: u64,
-    /// Datagrams that closed their connection with a connection error (RFC 9000 section 11.1):
-    /// the peer violated the protocol.
+    /// Datagrams that closed their connection with a connection error.
+    ///
+    /// The peer violated the protocol (RFC 9000 section 11.1).
     pub connection_errors: u64,
-    /// Timers of connections that expired to no effect and were postponed, so that the endpoint
-    /// does not spin.
+    /// Timers of connections that expired to no effect.
+    ///
+    /// They were postponed, so that the endpoint does not spin.
     pub stale_timers: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
@@ -66,8 +68,9 @@ pub struct DropStats {
     pub unknown_connection: u64,
     /// Wanted to open a connection when the endpoint was full or shutting down.
     pub not_accepting: u64,
-    /// Received for a connection that does not exist, and not answered with a stateless reset,
-    /// since their rate is limited.
+    /// Received for a connection that does not exist, and not answered.
+    ///
+    /// The rate of stateless resets is limited.
     pub reset_limited: u64,
     /// Received where no answer can go: from port 0, or from or to an address of several hosts.
     pub unanswerable: u64,

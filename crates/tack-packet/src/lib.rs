@@ -84,10 +84,11 @@
 //! # Secrets in memory
 //!
 //! Traffic secrets are kept as bytes and wiped: that of a generation when the one after it has
-//! been derived from it, which is at once, and the last when the keys are dropped. From a look at
-//! the memory nobody learns the keys of updates that are over. The keys themselves are objects of
-//! ring, which has no means to wipe them: they are freed, previous ones three probe timeouts
-//! after an update, and what was in their memory stays there until it is used again.
+//! been derived from it, which is at once, and the last when the keys are dropped. The memory of the
+//! process then holds no secret from which the keys of earlier generations follow. The keys
+//! themselves are objects of ring, which has no means to wipe them: they are freed, previous ones
+//! three probe timeouts after an update, and what was in their memory stays there until it is used
+//! again.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,13 +1,13 @@
-//! One direction of a connection, for observers and peers of one's own.
+//! One direction of a connection, for tools that observe both ends or act as a peer.
 
 use std::fmt;
 
 use crate::{CipherSuite, Error, IncomingKeys, Opened, ShortHeader, header::check_plain};
 
-/// Opens and seals the 1-RTT packets of one direction of a connection, across key updates.
+/// Opens and seals 1-RTT packets in one direction, across key updates.
 ///
-/// It is meant for who observes both ends, or makes up the packets of a peer: it seals whatever
-/// it is told to, under any packet number and as often as it is told. What stands between a stack
+/// It is for tools that observe both ends of a connection, or that write the packets of a peer: it
+/// seals any payload, under any packet number and as often as the caller asks. Code between a stack
 /// and the wire uses [`PacketProtection`](crate::PacketProtection).
 pub struct ProtectionKeys {
     keys: IncomingKeys,

@@ -196,8 +196,10 @@ impl QuicLb {
     }
 }
 
-/// The first octet of a connection id of `cid_len` bytes that no load balancer can route, for servers that
-/// have no configuration, or none any more (section 3.2). It must say its length.
+/// The first octet of a connection id that no load balancer can route.
+///
+/// For servers that have no configuration, or none any more (section 3.2). The id has `cid_len` bytes, which the
+/// octet must say.
 pub fn unroutable_first_octet(cid_len: usize) -> u8 {
     UNROUTABLE << 5 | (cid_len.saturating_sub(1) as u8 & LENGTH_BITS)
 }

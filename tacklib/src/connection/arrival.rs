@@ -33,8 +33,9 @@ impl Arrivals {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Processes a datagram from the peer that came `at` this time with this ECN codepoint, as
-    /// [`recv_with_ecn`](Self::recv_with_ecn), which takes it to come now.
+    /// Processes a datagram from the peer that came `at` this time.
+    ///
+    /// As [`recv_with_ecn`](Self::recv_with_ecn), which takes it to come now.
     ///
     /// It is for sockets with timestamps of the kernel (`SO_TIMESTAMPNS`). Delays and rates are measured
     /// by that time, and acknowledgements tell the peer how long the datagram has waited for this process.

@@ -8,8 +8,9 @@ use tack_proto::sender::CcParameters;
 use super::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Offers what an earlier connection over the same path observed (RFC 9959): once the path looks
-    /// the same, up to half of the window that was saved leaves within a round trip.
+    /// Offers what an earlier connection over the same path observed (RFC 9959).
+    ///
+    /// Once the path looks the same, up to half of the window that was saved leaves within a round trip.
     ///
     /// To be called before the initial window has left: a client does so right behind
     /// [`connect`](crate::connect), a server when the handshake is done at the latest. The parameters
@@ -58,8 +59,10 @@ impl<F: BufFactory> Connection<F> {
         true
     }
 
-    /// What this connection has observed of the path that data goes over now, for the next one
-    /// (RFC 9959 section 3.1); what it was given, if it has not tried that or not filled the path.
+    /// What this connection has observed of its path, for the next one.
+    ///
+    /// See RFC 9959 section 3.1. It is of the path that data goes over now; or what the connection was given, if it has
+    /// not tried that or not filled the path.
     ///
     /// `None` if too little was sent to tell, right after a jump, after a retreat until more is
     /// known, before the handshake is done, and with [`Profile::Off`](crate::Profile::Off). To be

@@ -35,8 +35,9 @@ pub fn connect_with_buffer_factory<F: BufFactory>(
     Ok(client(inner, scid, config))
 }
 
-/// Creates a client connection with a destination connection id of the caller's, as
-/// `quiche::connect_with_dcid`.
+/// Creates a client connection with a destination connection id of the caller's.
+///
+/// As `quiche::connect_with_dcid`.
 ///
 /// Errors are quiche's.
 #[cfg(feature = "custom-client-dcid")]
@@ -81,9 +82,10 @@ pub fn connect_with_dcid_and_buffer_factory<F: BufFactory>(
     Ok(client(inner, scid, config))
 }
 
-/// Creates a server connection, as [`quiche::accept`]: after a Retry, `odcid` is
-/// the destination of the client's first Initial and `scid` the source of the
-/// Retry.
+/// Creates a server connection, as [`quiche::accept`].
+///
+/// After a Retry, `odcid` is the destination of the client's first Initial and
+/// `scid` the source of the Retry.
 ///
 /// Errors are quiche's.
 pub fn accept(
@@ -112,8 +114,9 @@ pub fn accept_with_buf_factory<F: BufFactory>(
     Ok(connection)
 }
 
-/// Creates a server connection after a Retry whose source id differs from the
-/// connection's, as [`quiche::accept_with_retry`].
+/// Creates a server connection after a Retry, as [`quiche::accept_with_retry`].
+///
+/// The source id of the Retry may differ from the connection's.
 ///
 /// Errors are quiche's.
 pub fn accept_with_retry<F: BufFactory>(

@@ -206,22 +206,26 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Takes a stream that was reset because its deadline has passed, and did not arrive before that as far as is
-    /// known ([`set_stream_deadline`](Self::set_stream_deadline)). Each is reported once; of more
-    /// than 4,096 that were not asked for the last ones are.
+    /// Takes a stream that was reset because its deadline has passed.
+    ///
+    /// As far as is known it did not arrive before that ([`set_stream_deadline`](Self::set_stream_deadline)). Each is
+    /// reported once; of more than 4,096 that were not asked for the last ones are.
     pub fn stream_expired_next(&mut self) -> Option<u64> {
         self.deadlines.expired.pop_front()
     }
 
-    /// Queues a DATAGRAM that is dropped if it has not left at the deadline, or sooner if
-    /// [`TackConfig::datagram_max_age`](crate::TackConfig::datagram_max_age) is shorter. Fails as
+    /// Queues a DATAGRAM that is dropped if it has not left at the deadline.
+    ///
+    /// It is dropped sooner if [`TackConfig::datagram_max_age`](crate::TackConfig::datagram_max_age) is shorter. Fails as
     /// [`quiche::Connection::dgram_send`] does.
     pub fn dgram_send_until(&mut self, buf: &[u8], deadline: Instant) -> quiche::Result<()> {
         self.send_datagram_until(buf, deadline, None)
     }
 
-    /// As [`dgram_send_until`](Self::dgram_send_until), and [`dgram_dropped_next`](Self::dgram_dropped_next) tells the
-    /// tag if the DATAGRAM is dropped. Tags may be used again, and by several DATAGRAMs.
+    /// Queues a DATAGRAM as [`dgram_send_until`](Self::dgram_send_until), with a tag.
+    ///
+    /// [`dgram_dropped_next`](Self::dgram_dropped_next) returns the tag if the DATAGRAM is dropped. Tags may be used
+    /// again, and by several DATAGRAMs.
     pub fn dgram_send_tagged(
         &mut self,
         buf: &[u8],
@@ -243,9 +247,11 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Takes the tag of a DATAGRAM that has not left and will not: its deadline has passed, no packet of the path
-    /// holds it any more, or [`dgram_purge_outgoing`](Self::dgram_purge_outgoing) has dropped it. Each is told
-    /// once; of more than 4,096 that were not asked for the last ones are.
+    /// Takes the tag of a DATAGRAM that has not left and will not.
+    ///
+    /// Its deadline has passed, no packet of the path holds it any more, or
+    /// [`dgram_purge_outgoing`](Self::dgram_purge_outgoing) has dropped it. Each is reported once; of more than 4,096
+    /// that were not asked for the last ones are.
     pub fn dgram_dropped_next(&mut self) -> Option<u64> {
         self.deadlines.datagrams.dropped.pop_front()
     }

@@ -8,8 +8,9 @@ use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};
 use super::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Processes a datagram from the peer that came with this ECN codepoint, as
-    /// [`recv`](Self::recv), which takes it for one without.
+    /// Processes a datagram from the peer that came with this ECN codepoint.
+    ///
+    /// As [`recv`](Self::recv), which takes it for one without.
     ///
     /// From the first mark on the peer is told how many came with each codepoint
     /// (RFC 9000 section 13.4.1), and early of the first with CE.
@@ -40,8 +41,9 @@ impl<F: BufFactory> Connection<F> {
         self.sent_ecn
     }
 
-    /// What is known of ECN on a path, by its local and remote address; `None` of one that data has
-    /// never gone over, or that was forgotten.
+    /// What is known of ECN on a path, by its local and remote address.
+    ///
+    /// `None` of one that data has never gone over, or that was forgotten.
     pub fn path_ecn(&self, local: SocketAddr, peer: SocketAddr) -> Option<EcnState> {
         let path = self.paths.known_id((local, peer))?;
         self.layer.as_ref()?.sender().ecn_state_on(path)

@@ -24,8 +24,9 @@ impl<F: BufFactory> Connection<F> {
         })
     }
 
-    /// Sets the congestion control algorithm by its name, as
-    /// [`quiche::Connection::set_cc_algorithm_name_in_handshake`]. It has an effect in
+    /// Sets the congestion control algorithm by its name.
+    ///
+    /// As [`quiche::Connection::set_cc_algorithm_name_in_handshake`]. It has an effect in
     /// [`Profile::Off`](crate::Profile::Off) alone.
     ///
     /// Fails with [`quiche::Error::CongestionControl`] if no algorithm has the name.
@@ -36,9 +37,10 @@ impl<F: BufFactory> Connection<F> {
         Self::set_cc_algorithm_in_handshake(ssl, name.parse()?)
     }
 
-    /// Sets the initial congestion window, as
-    /// [`quiche::Connection::set_initial_congestion_window_packets_in_handshake`]. It has an effect in
-    /// [`Profile::Off`](crate::Profile::Off) alone.
+    /// Sets the initial congestion window.
+    ///
+    /// As [`quiche::Connection::set_initial_congestion_window_packets_in_handshake`]. It has an effect
+    /// in [`Profile::Off`](crate::Profile::Off) alone.
     pub fn set_initial_congestion_window_packets_in_handshake(
         ssl: &mut SslRef,
         packets: usize,
@@ -75,8 +77,9 @@ impl<F: BufFactory> Connection<F> {
         })
     }
 
-    /// Relaxes the loss threshold behind spurious losses, as
-    /// [`quiche::Connection::set_enable_relaxed_loss_threshold_in_handshake`]. It has an effect in
+    /// Relaxes the loss threshold behind spurious losses.
+    ///
+    /// As [`quiche::Connection::set_enable_relaxed_loss_threshold_in_handshake`]. It has an effect in
     /// [`Profile::Off`](crate::Profile::Off) alone: quiche would judge losses by other thresholds than
     /// the layer.
     pub fn set_enable_relaxed_loss_threshold_in_handshake(
@@ -111,8 +114,9 @@ impl<F: BufFactory> Connection<F> {
         announce(ssl, id::MAX_IDLE_TIMEOUT, milliseconds)
     }
 
-    /// Sets how many bidirectional streams the peer may open at first, as
-    /// [`quiche::Connection::set_initial_max_streams_bidi_in_handshake`].
+    /// Sets how many bidirectional streams the peer may open at first.
+    ///
+    /// As [`quiche::Connection::set_initial_max_streams_bidi_in_handshake`].
     pub fn set_initial_max_streams_bidi_in_handshake(
         ssl: &mut SslRef,
         streams: u64,
@@ -121,8 +125,9 @@ impl<F: BufFactory> Connection<F> {
         announce(ssl, id::INITIAL_MAX_STREAMS_BIDI, streams)
     }
 
-    /// Sets the longest datagram to send, as
-    /// [`quiche::Connection::set_max_send_udp_payload_size_in_handshake`].
+    /// Sets the longest datagram to send.
+    ///
+    /// As [`quiche::Connection::set_max_send_udp_payload_size_in_handshake`].
     pub fn set_max_send_udp_payload_size_in_handshake(
         ssl: &mut SslRef,
         bytes: usize,
@@ -140,8 +145,9 @@ impl<F: BufFactory> Connection<F> {
         quiche::Connection::<F>::set_discover_pmtu_in_handshake(ssl, discover, max_probes)
     }
 
-    /// Chooses how CUBIC begins again, as
-    /// [`quiche::Connection::set_enable_cubic_idle_restart_fix_in_handshake`]. It has an effect in
+    /// Chooses how CUBIC begins again.
+    ///
+    /// As [`quiche::Connection::set_enable_cubic_idle_restart_fix_in_handshake`]. It has an effect in
     /// [`Profile::Off`](crate::Profile::Off) alone.
     pub fn set_enable_cubic_idle_restart_fix_in_handshake(
         ssl: &mut SslRef,

@@ -143,9 +143,10 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) wants to be called: quiche's own
-    /// timers, the next acknowledgement, the release of the next packet, or a deadline
-    /// ([`set_stream_deadline`](Self::set_stream_deadline)).
+    /// When [`on_timeout`](Self::on_timeout) has to be called.
+    ///
+    /// The earliest of quiche's own timers, the next acknowledgement, the release of the next packet, and a
+    /// deadline ([`set_stream_deadline`](Self::set_stream_deadline)).
     pub fn timeout_instant(&self) -> Option<Instant> {
         let ended = self.inner.is_closed() || self.inner.is_draining();
         let own = self
@@ -157,7 +158,7 @@ impl<F: BufFactory> Connection<F> {
         [self.inner.timeout_instant(), own, deadline].into_iter().flatten().min()
     }
 
-    /// Time until [`on_timeout`](Self::on_timeout) wants to be called.
+    /// Time until [`on_timeout`](Self::on_timeout) has to be called.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout_instant().map(|at| at.saturating_duration_since(Instant::now()))
     }

@@ -46,7 +46,10 @@ impl ReleaseDecision {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Statistics of the connection, as [`quiche::Connection::stats`]. Each call adds up the buffers of all streams.
+    /// Connection statistics, as [`quiche::Connection::stats`].
+    ///
+    /// Each call adds up the buffers of all streams. `stopped_stream_count_local` also counts the streams that
+    /// the application has stopped reading through the layer.
     pub fn stats(&self) -> quiche::Stats {
         let mut stats = self.inner.stats();
         let early = self.handshake.stopped_reads.counted();
@@ -60,29 +63,35 @@ impl<F: BufFactory> Connection<F> {
         self.layer.as_ref().is_some_and(|layer| layer.agreement().tack)
     }
 
-    /// What the layer measured and did; all zero before the handshake is done
-    /// and with [`Profile::Off`](crate::Profile::Off).
+    /// Statistics of the layer.
+    ///
+    /// All zero before the handshake is done and with [`Profile::Off`](crate::Profile::Off).
     pub fn tack_stats(&self) -> TackStats {
         self.layer.as_ref().map(|layer| TackStats::of(layer)).unwrap_or_default()
     }
 
-    /// What a live source adapts to. Before the handshake is done and with
-    /// [`Profile::Off`](crate::Profile::Off) it only counts.
+    /// Statistics for live media.
+    ///
+    /// Before the handshake is done and with [`Profile::Off`](crate::Profile::Off) they hold only counts.
     pub fn media_stats(&self) -> MediaStats {
         let backlog = self.seam.send_buffer.buffered();
         let counts = self.deadlines.counts();
         self.media.stats(Instant::now(), self.layer.as_deref(), backlog, counts)
     }
 
-    /// What [`MediaStats::estimated_send_rate`] is now, bytes per second, if that differs by more than a
-    /// twentieth from what this method last returned. To be asked after `recv`, as for other events.
+    /// A changed [`MediaStats::estimated_send_rate`], bytes per second.
+    ///
+    /// `None` unless the rate differs by more than a twentieth from what this method last returned. Call it
+    /// after `recv`, as for other events.
     pub fn send_rate_change(&mut self) -> Option<u64> {
         let sender = self.layer.as_ref()?.sender();
         let rate = sender.estimated_send_rate(Instant::now()).bytes_per_second();
         self.media.take_rate_change(rate)
     }
 
-    /// Begins or ends to measure the path with packet trains while the application sends less than it may
+    /// Switches packet trains on or off.
+    ///
+    /// They measure the path while the application sends less than it may
     /// ([`TackConfig::packet_trains`](crate::TackConfig::packet_trains)). Has no effect before the handshake is
     /// done, nor where the configuration that the connection began with did not ask for them: the peer reports
     /// nothing then.
@@ -98,10 +107,11 @@ impl<F: BufFactory> Connection<F> {
         self.extension_error.as_ref()
     }
 
-    /// Statistics of each path, as [`quiche::Connection::path_stats`]. On the path that data goes over,
-    /// `cwnd` is the bytes that may be in flight, `delivery_rate` and `max_bandwidth` the bandwidth
-    /// estimate in bytes per second, and the round trips are the layer's; on others `cwnd` and the rates
-    /// are zero.
+    /// Statistics of each path, as [`quiche::Connection::path_stats`].
+    ///
+    /// On the path that data goes over, `cwnd` is the bytes that may be in flight, `delivery_rate` and
+    /// `max_bandwidth` the bandwidth estimate in bytes per second, and the round trips are the layer's; on others
+    /// `cwnd` and the rates are zero.
     pub fn path_stats(&self) -> impl Iterator<Item = PathStats> + '_ {
         let layer = self.layer.as_deref();
         self.inner.path_stats().map(move |stats| match layer {
@@ -110,8 +120,9 @@ impl<F: BufFactory> Connection<F> {
         })
     }
 
-    /// Bytes that may leave in one burst, as [`quiche::Connection::send_quantum`]: a millisecond at
-    /// the pacing rate, two packets at least.
+    /// Bytes that may leave in one burst, as [`quiche::Connection::send_quantum`].
+    ///
+    /// A millisecond at the pacing rate, two packets at least.
     pub fn send_quantum(&self) -> usize {
         match &self.layer {
             Some(layer) if self.inner.send_quantum() > 0 => self.quantum(layer),
@@ -129,6 +140,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// When the pacer releases the next packet, as [`quiche::Connection::get_next_release_time`].
+    ///
     /// Before the handshake is done and with [`Profile::Off`](crate::Profile::Off) quiche answers.
     pub fn get_next_release_time(&self) -> Option<ReleaseDecision> {
         let Some(layer) = self.layer.as_ref() else {
@@ -145,8 +157,9 @@ impl<F: BufFactory> Connection<F> {
         self.layer.is_some() || self.inner.pacing_enabled()
     }
 
-    /// Whether quiche's own pacing release times count, as
-    /// [`quiche::Connection::gcongestion_enabled`]: never where the layer paces.
+    /// Whether quiche's own pacing release times count.
+    ///
+    /// As [`quiche::Connection::gcongestion_enabled`]: never where the layer paces.
     pub fn gcongestion_enabled(&self) -> Option<bool> {
         let enabled = self.inner.gcongestion_enabled();
         if self.layer.is_some() { enabled.map(|_| false) } else { enabled }

@@ -10,8 +10,9 @@ use crate::quiche_compat::{
 };
 
 impl<F: BufFactory> Connection<F> {
-    /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
-    /// than [`stream_capacity`](Self::stream_capacity), and
+    /// Writes stream data, as [`quiche::Connection::stream_send`].
+    ///
+    /// Takes no more than [`stream_capacity`](Self::stream_capacity), and
     /// [`quiche::Error::Done`] asks to wait.
     pub fn stream_send(
         &mut self,
@@ -33,8 +34,9 @@ impl<F: BufFactory> Connection<F> {
         Ok(sent)
     }
 
-    /// Writes a buffer of the buffer factory's without a copy, as
-    /// [`quiche::Connection::stream_send_zc`], within the send buffer: the rest of the buffer is
+    /// Writes a buffer of the buffer factory's without a copy.
+    ///
+    /// As [`quiche::Connection::stream_send_zc`], within the send buffer: the rest of the buffer is
     /// returned.
     pub fn stream_send_zc(
         &mut self,
@@ -175,8 +177,9 @@ impl<F: BufFactory> Connection<F> {
         self.on_read_result(stream_id, read)
     }
 
-    /// What [`stream_send`](Self::stream_send) would take now, bytes, as
-    /// [`quiche::Connection::stream_capacity`] and within the send buffer.
+    /// What [`stream_send`](Self::stream_send) would take now, bytes.
+    ///
+    /// As [`quiche::Connection::stream_capacity`], and within the send buffer.
     pub fn stream_capacity(&mut self, stream_id: u64) -> quiche::Result<usize> {
         let capacity = self.inner.stream_capacity(stream_id);
         let capacity = self.follow_refusal(stream_id, capacity)?;
@@ -204,8 +207,10 @@ impl<F: BufFactory> Connection<F> {
         Ok(writable)
     }
 
-    /// The next stream that can be written to, as [`quiche::Connection::stream_writable_next`], and each that the peer
-    /// has stopped, so that writing to it tells that.
+    /// The next stream that can be written to.
+    ///
+    /// As [`quiche::Connection::stream_writable_next`], and each that the peer has stopped, so that writing to it
+    /// tells that.
     pub fn stream_writable_next(&mut self) -> Option<u64> {
         if !self.is_enabled() {
             return self.inner.stream_writable_next();
@@ -228,8 +233,9 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Takes a stream that was refused for lack of room and can be written to now. As
-    /// [`stream_writable_next`](Self::stream_writable_next), but leaves quiche's own list of writable streams
+    /// Takes a stream that was refused for lack of room and can be written to now.
+    ///
+    /// As [`stream_writable_next`](Self::stream_writable_next), but leaves quiche's own list of writable streams
     /// alone: of a stream that was taken from there quiche (0.30) may never tell that the peer has stopped it.
     pub fn stream_unblocked_next(&mut self) -> Option<u64> {
         if !self.is_enabled() || self.seam.send_buffer.room() == 0 {
@@ -239,8 +245,9 @@ impl<F: BufFactory> Connection<F> {
         send_buffer.take_unblocked(&mut self.inner, stopped_streams)
     }
 
-    /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send
-    /// buffer is full.
+    /// The streams that can be written to, as [`quiche::Connection::writable`].
+    ///
+    /// None while the send buffer is full.
     pub fn writable(&self) -> StreamIter {
         if self.is_enabled() && self.seam.send_buffer.room() == 0 {
             return StreamIter::default();
@@ -248,11 +255,12 @@ impl<F: BufFactory> Connection<F> {
         self.inner.writable()
     }
 
-    /// Takes a stream that the peer has stopped (STOP_SENDING). Its error code is in the
-    /// [`quiche::Error::StreamStopped`] of [`stream_capacity`](Self::stream_capacity), if that is asked before
-    /// the reset that answers is acknowledged: quiche (0.30) may forget the stream then. Of more than 4,096
-    /// that were not asked for the last ones are told; of streams stopped before the handshake is done, and
-    /// with [`Profile::Off`](crate::Profile::Off), none is.
+    /// Takes a stream that the peer has stopped (STOP_SENDING).
+    ///
+    /// Its error code is in the [`quiche::Error::StreamStopped`] of [`stream_capacity`](Self::stream_capacity), if
+    /// that is asked before the reset that answers is acknowledged: quiche (0.30) may forget the stream then. Of more
+    /// than 4,096 that were not asked for the last ones are told; of streams stopped before the handshake is done,
+    /// and with [`Profile::Off`](crate::Profile::Off), none is.
     pub fn stream_stopped_next(&mut self) -> Option<u64> {
         self.seam.stopped_streams.take_untold()
     }

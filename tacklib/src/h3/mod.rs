@@ -188,8 +188,9 @@ impl Connection {
         Ok(written)
     }
 
-    /// Sends a part of a body without a copy, as [`quiche::h3::Connection::send_body_zc`], as far as
-    /// the send buffer has room: `body` becomes what is left of it.
+    /// Sends a part of a body without a copy, as [`quiche::h3::Connection::send_body_zc`].
+    ///
+    /// It takes what the send buffer has room for: `body` becomes what is left of it.
     pub fn send_body_zc<F>(
         &mut self,
         conn: &mut crate::Connection<F>,
@@ -237,8 +238,9 @@ impl Connection {
         self.inner.dgram_enabled_by_peer(conn)
     }
 
-    /// Whether the peer takes extended CONNECT, as
-    /// [`quiche::h3::Connection::extended_connect_enabled_by_peer`].
+    /// Whether the peer takes extended CONNECT.
+    ///
+    /// As [`quiche::h3::Connection::extended_connect_enabled_by_peer`].
     pub fn extended_connect_enabled_by_peer(&self) -> bool {
         self.inner.extended_connect_enabled_by_peer()
     }

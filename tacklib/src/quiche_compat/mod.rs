@@ -1,10 +1,13 @@
-//! The seam to quiche 0.30: everything that works around it, one concept a file.
+//! The seam to quiche 0.30: what works around it, one concept a file.
 //!
 //! Each file says what it does, why quiche needs it, what upstream knows of it, and how to delete it
-//! once quiche offers the hook or mends the fault. `tests/quiche_canaries` holds a test for each of
-//! them against plain quiche; it fails when a newer release behaves otherwise, and names the file.
-//! quiche is pinned to the release whose behaviour was read. The packet pipeline asks this module
-//! through [`Seam`] and names none of the files.
+//! once quiche offers the hook or mends the fault. `tests/quiche_canaries` tests these behaviours on
+//! plain quiche, and fails when a newer release behaves otherwise. quiche is pinned to the release
+//! whose behaviour was read.
+//!
+//! The files are private modules: the rest of tacklib imports their types and functions from here. A
+//! connection keeps its workarounds in [`Seam`], and the layer those that only packets concern; both
+//! call their methods.
 
 mod ack_carrier;
 mod anti_amplification;

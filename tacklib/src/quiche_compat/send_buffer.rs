@@ -105,9 +105,10 @@ impl SendBuffer {
         self.all_unsent = 0;
     }
 
-    /// A stream was refused for lack of room, and cannot be written to before it gets `needed` bytes of it:
-    /// reported earlier, it would be refused again, and an application that writes as long as streams are
-    /// reported would never come to an end.
+    /// Records that a write was refused for lack of room.
+    ///
+    /// The stream is not reported as writable before there are `needed` bytes of room: reported earlier, it
+    /// would be refused again, and an application that writes as long as streams are reported would loop for ever.
     pub fn block<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,

@@ -130,8 +130,10 @@ impl Endpoint {
         self.core.local_addr()
     }
 
-    /// Sends what the application wrote; waits for a datagram, a timer, the [`Waker`] or
-    /// `max_wait`, whichever is first; then receives, runs timers and sends.
+    /// Sends, waits, receives, runs timers and sends again.
+    ///
+    /// It first sends what the application wrote. It waits for a datagram, a timer, the [`Waker`] or
+    /// `max_wait`, whichever is first.
     ///
     /// Does not wait while there are events to take. May return before anything happened.
     /// Removes the connections that [`Event::Closed`] told of, once they need no more care.
@@ -187,8 +189,9 @@ impl Endpoint {
         self.waiter.waker()
     }
 
-    /// Opens and accepts no more connections, and closes those there are, with an error code of
-    /// the application.
+    /// Opens and accepts no more connections, and closes those there are.
+    ///
+    /// `error_code` is one of the application's.
     ///
     /// Sends each peer the CONNECTION_CLOSE. To have it repeated to peers that missed it, go on
     /// calling [`poll`](Self::poll) until [`is_idle`](Self::is_idle), or for as long as the program

@@ -254,8 +254,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.connections.get_mut(handle).map(|state| &mut state.connection)
     }
 
-    /// The connection as it is, without asking it for packets to send afterwards: for what needs the
-    /// connection for itself and yet neither reads nor writes.
+    /// The connection as it is, without asking it for packets to send afterwards.
+    ///
+    /// For code that needs the connection for itself and yet neither reads nor writes.
     pub fn inspect(&mut self, handle: Handle) -> Option<&mut tacklib::Connection> {
         self.connections.get_mut(handle).map(|state| &mut state.connection)
     }
@@ -272,8 +273,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.shut_down = true;
     }
 
-    /// Opens and accepts no more connections, and closes those there are, with an error code of
-    /// the application.
+    /// Opens and accepts no more connections, and closes those there are.
+    ///
+    /// `error_code` is one of the application's.
     ///
     /// Sends each peer the CONNECTION_CLOSE. To have it repeated to peers that missed it, go on
     /// with the turns until [`is_idle`](Self::is_idle), or for as long as the program can wait.

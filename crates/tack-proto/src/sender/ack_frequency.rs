@@ -240,8 +240,9 @@ impl AckFrequencySender {
         matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.advertised_reordering
     }
 
-    /// Learns the fate of the packet that carried the last frame;
-    /// `was_delivered` is the sent sent's answer.
+    /// Learns the fate of the packet that carried the last frame.
+    ///
+    /// `was_delivered` asks the record of sent packets: `None` while a packet is neither acknowledged nor lost.
     pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
         let Some(pn) = self.unconfirmed else { return };
         match was_delivered(pn) {

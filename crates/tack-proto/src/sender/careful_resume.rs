@@ -76,8 +76,9 @@ impl CcParameters {
         bytes
     }
 
-    /// Decodes what [`Self::to_bytes`] has encoded; `None` for anything else, and for values that no
-    /// path has.
+    /// Decodes what [`Self::to_bytes`] has encoded.
+    ///
+    /// `None` for anything else, and for values that no path has.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (version, fields) = bytes.split_first()?;
         if *version != ENCODING || bytes.len() != Self::ENCODED_LEN {
@@ -99,8 +100,9 @@ impl CcParameters {
         PLAUSIBLE_RTT.contains(&self.saved_rtt) && self.saved_cwnd <= PLAUSIBLE_CWND
     }
 
-    /// Whether the parameters may be used at `now`, in seconds since the Unix epoch: they are no older
-    /// than `lifetime`, and not from the future.
+    /// Whether the parameters may be used at `now`, in seconds since the Unix epoch.
+    ///
+    /// They may if they are no older than `lifetime`, and not from the future.
     pub fn is_current(&self, now: u64, lifetime: Duration) -> bool {
         now.checked_sub(self.saved_at).is_some_and(|age| age <= lifetime.as_secs())
     }
@@ -136,7 +138,9 @@ impl CarefulResumePhase {
     }
 }
 
-/// Why the last phase was left, by the names of draft-ietf-tsvwg-careful-resume-qlog where that has one.
+/// Why the last phase was left.
+///
+/// The names are those of draft-ietf-tsvwg-careful-resume-qlog where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CarefulResumeTrigger {
