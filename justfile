@@ -9,6 +9,14 @@ demo *ARGS:
     @cargo build --release -p tack-cli --bin tack
     @cargo run --release -q -p tack-cli --bin tack -- demo "$@"
 
+# Draw the figures of docs/congestion-control.md anew, in docs/figures.
+figures:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mkdir -p docs/figures target/figures
+    cargo run --release -q -p tack-lab -- run controller --out target/figures >/dev/null
+    cp target/figures/controller-*.svg docs/figures/
+
 # Run the demo and the lab's short form anew and keep both in docs/results; wants an idle machine.
 results:
     #!/usr/bin/env bash

@@ -19,6 +19,7 @@ mod coexistence;
 mod completion;
 mod contender;
 mod context;
+mod controller;
 mod convergence;
 mod encoder;
 mod fig12;
@@ -123,7 +124,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 39] = [
+pub const ALL: [Experiment; 40] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -156,6 +157,7 @@ pub const ALL: [Experiment; 39] = [
     coexistence::EXPERIMENT,
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
+    controller::EXPERIMENT,
     careful_resume::EXPERIMENT,
     l4s::EXPERIMENT,
     realtime_board::EXPERIMENT,

@@ -26,7 +26,7 @@ mod trace;
 pub(crate) use content::Content;
 pub use error::Error;
 pub use report::{
-    Bin, CarefulResume, DeliveredFrames, FlowReport, FrameReport, ScenarioReport,
+    Bin, CarefulResume, DeliveredFrames, FlowReport, FrameReport, Rates, ScenarioReport,
 };
 pub use run::{run, run_applications, run_traced};
 pub use scenario::{

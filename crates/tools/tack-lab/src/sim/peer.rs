@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tack_link::Ecn as EcnField;
 use tacklib::MediaStats;
 
-use super::CarefulResume;
 use super::content::Content;
+use super::{CarefulResume, Rates};
 
 /// Where clients are, for their servers.
 pub const CLIENT: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4001));
@@ -116,6 +116,11 @@ pub trait Peer {
 
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;
+
+    /// How fast its controller sends. None of a stack that does not tell.
+    fn rates(&self) -> Option<Rates> {
+        None
+    }
 
     /// Packets that it has marked, and those reported with CE as far as it relies on that. None of a
     /// stack that does not tell.

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use tack_link::{Direction, Ecn, LinkSpec, Packet, PathSpec, Time};
 use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
 
-use super::{Bin, FlowReport};
+use super::{Bin, FlowReport, Rates};
 
 /// Significant digits of percentiles.
 const DIGITS: u8 = 3;
@@ -76,6 +76,7 @@ struct BinCounts {
     delay_ns: u64,
     delays: u64,
     min_rtt_ms: Option<f64>,
+    rates: Option<Rates>,
 }
 
 impl Probe {
@@ -283,6 +284,15 @@ impl Probe {
         }
     }
 
+    /// Notes how fast the sender sends, once in each bin.
+    pub fn on_rates(&mut self, rates: impl FnOnce() -> Option<Rates>, now: Time) {
+        if let Some(bin) = self.bin_at(now)
+            && bin.rates.is_none()
+        {
+            bin.rates = rates();
+        }
+    }
+
     fn bin_at(&mut self, now: Time) -> Option<&mut BinCounts> {
         self.bins.get_mut((now.as_nanos() / self.bin) as usize)
     }
@@ -372,6 +382,7 @@ impl Probe {
                 owd_ms: (counts.delays > 0)
                     .then(|| counts.delay_ns as f64 / counts.delays as f64 / 1e6),
                 min_rtt_ms: counts.min_rtt_ms,
+                rates: counts.rates,
             }
         };
         until_end.map(bin).collect()

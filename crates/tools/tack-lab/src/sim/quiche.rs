@@ -16,7 +16,7 @@ use tacklib::{AckSchedule, Ecn, LabSwitches, MediaStats, TackConfig};
 use super::content::Content;
 use super::identity::Identity;
 use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
-use super::{Acks, CarefulResume, Congestion, EndConfig, Error, Flow, Load, Stack};
+use super::{Acks, CarefulResume, Congestion, EndConfig, Error, Flow, Load, Rates, Stack};
 use connection::Connection;
 
 /// The client's first bidirectional stream.
@@ -455,6 +455,10 @@ impl<C: Connection + 'static> Peer for End<C> {
 
     fn min_rtt(&self) -> Option<Duration> {
         self.connection.min_rtt()
+    }
+
+    fn rates(&self) -> Option<Rates> {
+        self.connection.rates()
     }
 
     fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {

@@ -193,6 +193,18 @@ pub struct Bin {
     pub owd_ms: Option<f64>,
     /// The sender's estimate of the smallest round-trip time at the end of the bin, ms.
     pub min_rtt_ms: Option<f64>,
+    /// How fast the sender's controller sends when the bin begins.
+    #[serde(flatten)]
+    pub rates: Option<Rates>,
+}
+
+/// How fast a controller sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rates {
+    /// Its estimate of the path's bandwidth, Mbit/s.
+    pub bandwidth_mbps: f64,
+    /// What it paces at, Mbit/s.
+    pub pacing_mbps: f64,
 }
 
 impl FlowReport {

@@ -298,6 +298,7 @@ impl World<'_> {
                 && let Some(min_rtt) = end.peer.min_rtt()
             {
                 flow.probe.on_min_rtt(min_rtt.as_secs_f64() * 1e3, now);
+                flow.probe.on_rates(|| end.peer.rates(), now);
             }
             if let Some(reason) = end.peer.closed()
                 && flow.completed.is_none()

@@ -8,7 +8,7 @@ use tack_tap::KeyLog;
 use tacklib::{CarefulResumeTrigger, Ecn, EcnCodepoint, MediaStats};
 
 use super::DAY;
-use crate::sim::CarefulResume;
+use crate::sim::{CarefulResume, Rates};
 
 /// What [`End`](super::End) needs of a connection; ours and quiche's have the same methods.
 pub(super) trait Connection: Sized {
@@ -38,6 +38,8 @@ pub(super) trait Connection: Sized {
     /// Sets the deadline of a stream, where the stack has deadlines.
     fn set_stream_deadline(&mut self, id: u64, at: Instant);
     fn min_rtt(&self) -> Option<Duration>;
+    /// How fast its controller sends, where the stack tells.
+    fn rates(&self) -> Option<Rates>;
     fn set_ecn(&mut self, ecn: Ecn);
     fn send_ecn(&self) -> EcnField;
     fn ecn_marked_and_reported(&self) -> Option<(u64, u64)>;
@@ -47,7 +49,7 @@ pub(super) trait Connection: Sized {
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr, $media:expr, $probing:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr, $media:expr, $probing:expr, $rates:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -151,6 +153,10 @@ macro_rules! connection {
             fn min_rtt(&self) -> Option<Duration> {
                 $min_rtt(self)
             }
+
+            fn rates(&self) -> Option<Rates> {
+                $rates(self)
+            }
         }
     };
 }
@@ -176,6 +182,7 @@ connection!(
         stats.rate_age = Some(Duration::ZERO);
         Some(stats)
     },
+    |_| None,
     |_| None
 );
 connection!(
@@ -210,5 +217,13 @@ connection!(
     |connection: &tacklib::Connection| {
         let sent = connection.stats().sent_bytes.max(1);
         Some(connection.tack_stats().train_bytes as f64 / sent as f64)
+    },
+    |connection: &tacklib::Connection| {
+        let stats = connection.tack_stats();
+        let mbps = |bytes_per_second: u64| bytes_per_second as f64 * 8e-6;
+        Some(Rates {
+            bandwidth_mbps: mbps(stats.bandwidth),
+            pacing_mbps: mbps(stats.pacing_rate),
+        })
     }
 );
