@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
+#[path = "bbr_draft/flows.rs"]
+mod bbr_draft;
 #[path = "common/event_queue.rs"]
 mod event_queue;
 #[path = "control_loop/lying_peer.rs"]
@@ -39,6 +41,19 @@ struct Link {
     ack_jitter: Duration,
     /// From when to when it stands still, after the start.
     pause: Option<(Duration, Duration)>,
+    /// Packets and acknowledgements arrive together, so far apart; zero where they do not.
+    batch: Duration,
+    /// The part of the packets that arrive later than others, and by how much.
+    reordering: (f64, Duration),
+    /// Drops what a token bucket has no tokens for.
+    policer: Option<Policer>,
+}
+
+/// A token bucket without a buffer.
+#[derive(Clone, Copy, Debug)]
+struct Policer {
+    megabits: f64,
+    burst: u64,
 }
 
 impl Link {
@@ -53,7 +68,19 @@ impl Link {
             ack_loss: 0.0,
             ack_jitter: Duration::ZERO,
             pause: None,
+            batch: Duration::ZERO,
+            reordering: (0.0, Duration::ZERO),
+            policer: None,
         }
+    }
+
+    /// When something arrives that would so long after the start if nothing came together.
+    fn batched(&self, arrival: Duration) -> Duration {
+        if self.batch.is_zero() {
+            return arrival;
+        }
+        let batches = arrival.as_nanos().div_ceil(self.batch.as_nanos());
+        self.batch * batches as u32
     }
 
     fn bytes_in(&self, time: Duration) -> u64 {
@@ -107,6 +134,8 @@ struct Simulation {
     events: EventQueue<Event>,
     next_pn: u64,
     busy_until: Instant,
+    /// What the policer lets through at once, and since when it has had that.
+    tokens: (f64, Instant),
     /// When the QUIC stack's probe timer expires, and how often it has since the last
     /// acknowledgement (RFC 9002 section 6.2).
     probe_at: Instant,
@@ -117,6 +146,8 @@ struct Simulation {
     measure_from: Duration,
     /// What the application offers, megabits per second.
     offered: Option<f64>,
+    /// The application has nothing to send.
+    is_silent: bool,
     written: u64,
     /// The receiver reports its delivery rate times this.
     exaggeration: f64,
@@ -138,6 +169,7 @@ impl Simulation {
             events: EventQueue::new(),
             next_pn: 0,
             busy_until: start,
+            tokens: (link.policer.map_or(0.0, |policer| policer.burst as f64), start),
             probe_at: start,
             probes: 0,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -145,6 +177,7 @@ impl Simulation {
             arrived: 0,
             measure_from: Duration::from_secs(2),
             offered: None,
+            is_silent: false,
             written: 0,
             exaggeration: 1.0,
         }
@@ -159,16 +192,7 @@ impl Simulation {
             }
             self.now = at;
             change(at - self.start, &mut self.link);
-            match event {
-                Some(Event::Data { pn, departure, update }) => {
-                    self.on_data(pn, departure, update);
-                }
-                Some(Event::Ack(frames)) => self.on_ack(&frames),
-                None => {}
-            }
-            self.acknowledge();
-            self.transmit();
-            self.probe();
+            self.handle(event);
         }
         let measured = time.saturating_sub(self.measure_from);
         let possible = self.link.megabits * 125_000.0 * measured.as_secs_f64();
@@ -180,7 +204,21 @@ impl Simulation {
         self.outcome
     }
 
+    fn handle(&mut self, event: Option<Event>) {
+        match event {
+            Some(Event::Data { pn, departure, update }) => self.on_data(pn, departure, update),
+            Some(Event::Ack(frames)) => self.on_ack(&frames),
+            None => {}
+        }
+        self.acknowledge();
+        self.transmit();
+        self.probe();
+    }
+
     fn transmit(&mut self) {
+        if self.is_silent {
+            return self.sender.on_app_limited();
+        }
         loop {
             if let Some(offered) = self.offered {
                 let elapsed = (self.now - self.start).as_secs_f64();
@@ -256,11 +294,27 @@ impl Simulation {
     }
 
     fn set_probe_timer(&mut self) {
-        let timeout = self.link.round_trip * 3 / 2 + MAX_ACK_DELAY;
+        let smoothed = self.sender.smoothed_rtt().unwrap_or_default();
+        let timeout = self.link.round_trip.max(smoothed) * 3 / 2 + MAX_ACK_DELAY;
         self.probe_at = self.now + timeout * 2_u32.pow(self.probes.min(10));
     }
 
+    /// Whether a policer of the path lets a packet through.
+    fn conforms(&mut self) -> bool {
+        let Some(policer) = self.link.policer else { return true };
+        let (tokens, since) = self.tokens;
+        let gained = policer.megabits * 125_000.0 * (self.now - since).as_secs_f64();
+        let tokens = (tokens + gained).min(policer.burst as f64);
+        let conforms = tokens >= PACKET as f64;
+        self.tokens = (if conforms { tokens - PACKET as f64 } else { tokens }, self.now);
+        conforms
+    }
+
     fn enter_link(&mut self, packet: Event) {
+        if !self.conforms() {
+            self.outcome.dropped += 1;
+            return;
+        }
         let mut free = self.busy_until.max(self.now);
         if let Some((from, to)) = self.link.pause
             && (self.start + from..self.start + to).contains(&free)
@@ -280,7 +334,12 @@ impl Simulation {
         if self.chance(self.link.loss) {
             return;
         }
-        self.events.schedule(self.busy_until + self.link.round_trip / 2, packet);
+        let mut arrival = self.busy_until + self.link.round_trip / 2 - self.start;
+        let (share, later) = self.link.reordering;
+        if share > 0.0 && self.chance(share) {
+            arrival += later;
+        }
+        self.events.schedule(self.start + self.link.batched(arrival), packet);
     }
 
     fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<Vec<u8>>) {
@@ -311,6 +370,7 @@ impl Simulation {
                 if self.link.ack_jitter > Duration::ZERO {
                     at += self.link.ack_jitter.mul_f64(self.random.random());
                 }
+                let at = self.start + self.link.batched(at - self.start);
                 self.events.schedule(at, Event::Ack(frames));
             }
         }

@@ -1,6 +1,7 @@
-//! The models of congestion, and the test cases of the draft's appendix that apply.
+//! The models of congestion. docs/bbr-draft-tests.md says which tests hold which case of the
+//! draft's appendix.
 
-use super::tests::{MS, NO_NEWS, PATH, cruising, rate};
+use super::tests::{MS, NO_NEWS, PATH, SAMPLE, cruising, rate};
 use super::*;
 use crate::sender::{RateSample, TxInFlight};
 
@@ -894,4 +895,246 @@ fn a_probe_that_found_more_goes_through_refill_to_the_next() {
 fn a_transition_that_the_diagram_lacks_is_caught() {
     let mut flow = Flow::cruising();
     follow(&mut flow, State::ProbeBw(ProbeBwPhase::Up));
+}
+
+/// An acknowledgement with so much in flight, in the same millisecond.
+fn in_flight(flow: &mut Flow, bytes: u64) {
+    let feedback = Feedback { delivered: flow.delivered, in_flight: bytes, ..NO_NEWS };
+    flow.bbr.on_feedback(flow.now, &feedback, &PATH);
+}
+
+/// How long a phase lasts, in ms, while each millisecond says that so much is in flight.
+fn lasts(flow: &mut Flow, bytes: u64) -> u32 {
+    let phase = flow.phase();
+    for passed in 0..10_000 {
+        if flow.phase() != phase {
+            return passed;
+        }
+        flow.now += MS;
+        in_flight(flow, bytes);
+    }
+    panic!("{phase:?} does not end");
+}
+
+fn limited(bytes_per_second: u64) -> impl Fn(&mut Feedback) {
+    move |feedback| {
+        let sample = feedback.sample.as_mut().unwrap();
+        (sample.app_limited, sample.rate) = (true, rate(bytes_per_second));
+    }
+}
+
+// A.2
+#[test]
+fn losses_behind_a_queue_end_the_startup_of_an_application_that_sends_little() {
+    for (lost, round_trip, ends) in
+        [(6, 60 * MS, true), (5, 60 * MS, false), (60, 40 * MS, false)]
+    {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        flow.round(limited(1_000_000));
+        flow.round(|feedback| {
+            limited(1_000_000)(feedback);
+            (feedback.round_trip, feedback.lost) = (Some(round_trip), lost * PATH.mss);
+            feedback.acked = 100 * PATH.mss;
+        });
+        let case = format!("{lost} of {} packets, {round_trip:?}", 100 + lost);
+        assert_eq!(flow.bbr.phase() == Phase::Drain, ends, "{case}");
+        assert_eq!(flow.bbr.full_pipe.is_full(), ends, "{case}");
+        // What was delivered in the round trip.
+        assert_eq!(flow.bbr.long_term.get(), ends.then_some(BDP), "{case}");
+    }
+}
+
+// A.3, A.4
+#[test]
+fn drain_ends_with_a_bdp_in_flight_and_by_no_number_of_rounds() {
+    let mut flow = Flow::cruising();
+    flow.bbr.state = State::Startup;
+    flow.bbr.full_pipe.on_overflow();
+    in_flight(&mut flow, 2 * BDP);
+    assert_eq!(flow.bbr.pacing_rate(&PATH), rate(6_250_000).scaled(1.0 / 2.885), "TACK-6.2-2");
+    for round in 0..10 {
+        flow.round(|feedback| feedback.in_flight = 2 * BDP);
+        assert_eq!(flow.bbr.phase(), Phase::Drain, "round {round}");
+    }
+    in_flight(&mut flow, BDP + PATH.mss);
+    assert_eq!(flow.bbr.phase(), Phase::Drain);
+    in_flight(&mut flow, BDP);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "TACK-6.2-2");
+}
+
+// A.5, A.7
+#[test]
+fn a_probe_ends_behind_four_units_whether_the_application_limits_it_or_not() {
+    for app_limited in [false, true] {
+        let mut flow = Flow::cruising();
+        flow.until(ProbeBwPhase::Up);
+        flow.bbr.long_term.on_startup_loss(0, 400_000);
+        if app_limited {
+            let delivered = flow.delivered;
+            let sample = RateSample { app_limited, prior_delivered: delivered, ..SAMPLE };
+            let quiet = Feedback { sample: Some(sample), delivered, ..NO_NEWS };
+            flow.bbr.on_feedback(flow.now, &quiet, &PATH);
+        }
+        assert_eq!(lasts(&mut flow, 300_000), 40, "TACK-6.2-6, {app_limited}");
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Down));
+        assert_eq!(flow.bbr.long_term.get(), Some(400_000), "nothing was lost");
+        assert_eq!(flow.bbr.bandwidth(), rate(6_250_000));
+    }
+}
+
+// A.6
+#[test]
+fn a_probe_that_loses_too_much_ends_also_where_the_application_limits_it() {
+    for (app_limited, bound) in [(true, None), (false, Some(280_000))] {
+        let mut flow = Flow::cruising();
+        flow.until(ProbeBwPhase::Up);
+        let sample = RateSample { app_limited, prior_delivered: flow.delivered, ..SAMPLE };
+        let lost = Feedback {
+            sample: Some(sample),
+            delivered: flow.delivered,
+            lost: 8 * PATH.mss,
+            lost_packets: 8,
+            probe_lost: 8 * PATH.mss,
+            probe_lost_at: Some(TxInFlight { bytes: 400_000, since_ack: Duration::ZERO }),
+            in_flight: 400_000,
+            ..NO_NEWS
+        };
+        flow.bbr.on_feedback(flow.now, &lost, &PATH);
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Down), "10,000 of 8,000 bytes");
+        assert_eq!(flow.bbr.long_term.get(), bound, "TACK-6.5-2, {app_limited}");
+        assert!(flow.bbr.was_too_high);
+    }
+}
+
+// A.8, A.9
+#[test]
+fn down_ends_with_a_bdp_in_flight_or_behind_four_round_trips() {
+    for (bytes, most) in [(BDP, 1), (BDP + 15_625, 10), (3 * BDP, 160)] {
+        let mut flow = Flow::cruising();
+        flow.until(ProbeBwPhase::Up);
+        flow.until(ProbeBwPhase::Down);
+        assert_eq!(flow.bbr.pacing_rate(&PATH), rate(6_250_000).scaled(0.75));
+        // A quarter of the rate drains 15,625 bytes in 10 ms, by the clock alone.
+        in_flight(&mut flow, bytes);
+        let mut passed = 0;
+        while flow.phase() == Some(ProbeBwPhase::Down) {
+            passed += 1;
+            flow.now += MS;
+            if bytes == 3 * BDP {
+                in_flight(&mut flow, bytes);
+            } else {
+                flow.bbr.on_time(flow.now, &PATH);
+            }
+        }
+        assert!(passed <= most && passed + 1 >= most, "TACK-6.2-6, {bytes}: {passed} ms");
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "Refill has its time");
+    }
+}
+
+// A.18
+#[test]
+fn a_probe_that_spurious_losses_ended_is_repeated_behind_a_refill() {
+    let mut flow = Flow::cruising();
+    flow.bbr.long_term.on_startup_loss(0, 500_000);
+    flow.until(ProbeBwPhase::Up);
+    let before = flow.bbr.bandwidth();
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Down));
+    assert_eq!(flow.bbr.long_term.get(), Some(280_000));
+    let arrived = Feedback { delivered: flow.delivered, in_flight: 2 * BDP, ..NO_NEWS };
+    let late = |spurious| Feedback { spurious, ..arrived };
+    flow.bbr.on_feedback(flow.now, &late(19), &PATH);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Down), "one is lost");
+    flow.bbr.on_feedback(flow.now, &late(1), &PATH);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Refill), "TACK-6.5-7");
+    assert_eq!(flow.bbr.long_term.get(), Some(500_000));
+    assert_eq!(flow.bbr.bandwidth(), before);
+    assert_eq!(lasts(&mut flow, 2 * BDP), 40);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Up));
+}
+
+// A.19
+#[test]
+fn persistent_congestion_that_was_none_leaves_state_rate_and_window_as_they_were() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    let outputs =
+        |flow: &Flow| (flow.phase(), flow.bbr.pacing_rate(&PATH), flow.bbr.inflight_cap(&PATH));
+    let (before, state) = (outputs(&flow), flow.phase());
+    let news = Feedback { delivered: flow.delivered, in_flight: BDP, ..NO_NEWS };
+    let lost = Feedback { is_persistent_congestion: true, ..news };
+    flow.bbr.on_feedback(flow.now, &lost, &PATH);
+    assert_eq!(outputs(&flow), (state, before.1, 2 * PATH.mss), "TACK-6.6-3");
+    let arrived = Feedback { was_no_persistent_congestion: true, ..news };
+    flow.bbr.on_feedback(flow.now, &arrived, &PATH);
+    assert_eq!(outputs(&flow), before, "TACK-6.6-4");
+}
+
+// A.20
+#[test]
+fn startup_and_drain_do_not_give_way_to_probe_rtt() {
+    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    for doubling in 0..6_u32 {
+        flow.round(|feedback| {
+            feedback.min_rtt_expired = true;
+            feedback.sample.as_mut().unwrap().rate = rate(100_000 << doubling);
+        });
+        assert_eq!(flow.bbr.phase(), Phase::Startup, "TACK-6.2-4");
+    }
+    let expired = |feedback: &mut Feedback| {
+        (feedback.min_rtt_expired, feedback.in_flight) = (true, 4 * BDP);
+        feedback.sample.as_mut().unwrap().rate = rate(3_200_000);
+    };
+    while flow.bbr.phase() == Phase::Startup {
+        flow.round(expired);
+    }
+    for _ in 0..3 {
+        assert_eq!(flow.bbr.phase(), Phase::Drain);
+        flow.round(expired);
+    }
+}
+
+// A.21
+#[test]
+fn losses_of_a_probe_lower_the_bound_that_an_earlier_one_has_set() {
+    let mut flow = Flow::cruising();
+    let mut bounds = Vec::new();
+    for tx_in_flight in [600_000, 500_000, 300_000] {
+        // Others queue nothing.
+        flow.until(ProbeBwPhase::Cruise);
+        flow.round(|_| ());
+        flow.until(ProbeBwPhase::Up);
+        flow.lose_of_probe(20 * PATH.mss, tx_in_flight);
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Down), "with the loss that shows it");
+        bounds.push(flow.bbr.long_term.get().unwrap());
+    }
+    assert_eq!(bounds, [420_000, 350_000, BDP], "TACK-6.5-2: 0.7 of the flight, or the BDP");
+}
+
+// A.22
+#[test]
+fn what_an_application_sends_too_slowly_in_refill_lowers_no_estimate_and_delays_no_probe() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Refill);
+    let began = flow.now;
+    while flow.phase() == Some(ProbeBwPhase::Refill) {
+        flow.now += 10 * MS;
+        let sample = RateSample {
+            rate: rate(100_000),
+            app_limited: true,
+            prior_delivered: flow.delivered,
+            ..SAMPLE
+        };
+        flow.delivered += 1_000;
+        let delivered = flow.delivered;
+        let little = Feedback { sample: Some(sample), delivered, acked: 1_000, ..NO_NEWS };
+        flow.bbr.on_feedback(flow.now, &little, &PATH);
+    }
+    assert_eq!(flow.now - began, 40 * MS, "TACK-6.2-6");
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Up));
+    assert_eq!(flow.bbr.pacing_rate(&PATH), rate(6_250_000).scaled(1.25), "TACK-6.1-2");
+    flow.round(|feedback| feedback.sample.as_mut().unwrap().rate = rate(7_500_000));
+    assert_eq!(flow.bbr.max_bw.get(), rate(7_500_000), "data for all of the path again");
 }
