@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tack_proto::ecn::Ecn;
 
+use crate::marking::{Aqm, Mangling};
 use crate::simulation::PACKET;
 
 /// No queue is shorter, in packets: the initial window of RFC 9002 section 7.2.
 const SHORTEST_QUEUE: u64 = 10;
+
+/// RED lets no fewer packets wait unmarked, and marks all only where three times as many wait: what
+/// "RED: Discussions of Setting Parameters" (S. Floyd, 1997) recommends.
+const LEAST_RED_PACKETS: u64 = 5;
 
 /// What a path is like. What has a range is drawn uniformly on a logarithmic scale.
 #[derive(Clone, Debug)]
@@ -31,6 +37,12 @@ pub struct Path {
     pub reordered_by: Duration,
     /// From when to when the bottleneck stands still, after the start, in order.
     pub blackouts: Vec<(Duration, Duration)>,
+    /// What the sender marks its packets with.
+    pub ecn: Ecn,
+    /// What the queue marks.
+    pub aqm: Aqm,
+    /// What happens to marks behind the queue, and from when on.
+    pub mangling: (Mangling, Duration),
 }
 
 impl Path {
@@ -50,6 +62,9 @@ impl Path {
             reordered: 0.0,
             reordered_by: Duration::ZERO,
             blackouts: Vec::new(),
+            ecn: Ecn::Off,
+            aqm: Aqm::Off,
+            mangling: (Mangling::Off, Duration::ZERO),
         };
         if random.random_bool(0.6) {
             path.loss = between(&mut random, 1e-4, 0.2);
@@ -73,7 +88,41 @@ impl Path {
                 at = end;
             }
         }
+        path.draw_marks(&mut random);
         path
+    }
+
+    /// Draws what has to do with ECN. A codepoint and a queue are drawn apart from each other: queues
+    /// of RFC 3168 mark ECT(1), too.
+    fn draw_marks(&mut self, random: &mut Pcg64Mcg) {
+        self.ecn = [Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::L4s][random.random_range(0..4)];
+        self.aqm = match random.random_range(0..5) {
+            0 => Aqm::Step(seconds(random, 0.0005, 0.005)),
+            1 => {
+                let low =
+                    seconds(random, 0.001, 0.05).max(self.time_for(LEAST_RED_PACKETS * PACKET));
+                Aqm::Red(low, low.mul_f64(between(random, 3.0, 10.0)))
+            }
+            2 => Aqm::CoDel,
+            _ => Aqm::Off,
+        };
+        if random.random_bool(0.2) {
+            self.mangling.0 = [
+                Mangling::Bleaches,
+                Mangling::SetsCe,
+                Mangling::Swaps,
+                Mangling::ClearsCe,
+                Mangling::Drops,
+            ][random.random_range(0..5)];
+            if random.random_bool(0.5) {
+                self.mangling.1 = seconds(random, 0.1, 10.0);
+            }
+        }
+    }
+
+    /// The same path without marks, and without a queue that would drop instead.
+    pub fn without_marks(self) -> Self {
+        Self { ecn: Ecn::Off, aqm: Aqm::Off, mangling: (Mangling::Off, Duration::ZERO), ..self }
     }
 
     /// When the bottleneck works, at this time after the start or as soon as it does again.
@@ -94,6 +143,10 @@ impl Path {
     pub fn time_for(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.rate)
     }
+}
+
+fn seconds(random: &mut Pcg64Mcg, low: f64, high: f64) -> Duration {
+    Duration::from_secs_f64(between(random, low, high))
 }
 
 fn between(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {

@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tack_proto::ecn::EcnCodepoint;
+use tack_proto::ecn::{EcnCodepoint, EcnState};
 use tack_proto::frame::{AckFrequency, Frame, Frames};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
 use tack_proto::sender::{Departure, Peer, Phase, Sender, SenderConfig};
 
 use crate::event_queue::EventQueue;
+use crate::marking::{Aqm, CoDel};
 use crate::path::Path;
+use crate::rate_watch::RateWatch;
 use crate::stall_watch::StallWatch;
 
 const MS: Duration = Duration::from_millis(1);
@@ -21,8 +23,11 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// A run lasts so many round trips, and so many seconds at least,
 const ROUND_TRIPS: u32 = 200;
 const LEAST_TIME: Duration = Duration::from_secs(20);
-/// unless it has sent so many packets before.
-const MOST_PACKETS: u64 = 50_000;
+/// unless it has sent so many packets before and has been watched for so long behind Startup,
+const ENOUGH_PACKETS: u64 = 50_000;
+const ENOUGH_TIME: Duration = Duration::from_secs(3);
+/// or in any case so many packets.
+const MOST_PACKETS: u64 = 500_000;
 /// An expired probe timer sends so many packets, as in the QUIC stack (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
 /// A rate is taken over a second, or as many packets where that is longer: the probes of the
@@ -40,11 +45,23 @@ pub struct Outcome {
     pub stall_in_ptos: (f64, f64),
     /// The most that was sent in a window after Startup, as a multiple of what the path carries.
     pub rate_over_path: (f64, f64),
+    /// Windows in which that was looked at.
+    pub windows: u64,
+    /// Packets that the sender knows to have been marked with CE.
+    pub ce: u64,
+    /// What it knows of ECN in the end.
+    pub ecn_state: EcnState,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Data { pn: u64, departure: Option<u64>, update: Option<Box<[u8]>> },
+    /// The codepoint is that of the bits (RFC 3168 section 5).
+    Data {
+        pn: u64,
+        departure: Option<u64>,
+        update: Option<Box<[u8]>>,
+        codepoint: u8,
+    },
     Ack(Vec<u8>),
 }
 
@@ -60,6 +77,7 @@ pub struct Simulation {
     random: Pcg64Mcg,
     /// When the last bit of the queue leaves the bottleneck.
     busy_until: Instant,
+    codel: CoDel,
     /// The latest arrival in order, of data and of acknowledgements.
     in_order: [Instant; 2],
     probe_timer: ProbeTimer,
@@ -75,16 +93,6 @@ struct ProbeTimer {
     rtt_variation: Duration,
 }
 
-/// What is sent in a window of time.
-struct RateWatch {
-    window: Duration,
-    began: Instant,
-    bytes: u64,
-    /// Startup was on in this window.
-    starting: bool,
-    highest: (f64, f64),
-}
-
 impl Simulation {
     pub fn new(path: Path, seed: u64) -> Self {
         let start = epoch();
@@ -93,30 +101,31 @@ impl Simulation {
         config.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
         config.max_in_flight = 100_000_000;
         config.is_server = true;
+        config.ecn = path.ecn;
+        // The handshake's packets are as long as others (RFC 9000 section 14.1).
+        let handshake = path.round_trip + path.time_for(PACKET);
         Self {
             start,
             now: start,
-            sender: Sender::new(start, config, Some(path.round_trip)),
+            sender: Sender::new(start, config, Some(handshake)),
             receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
             events: EventQueue::new(),
             next_pn: 0,
             lost: 0,
             random: Pcg64Mcg::seed_from_u64(!seed),
             busy_until: start,
+            codel: CoDel::new(path.time_for(PACKET)),
             in_order: [start; 2],
             probe_timer: ProbeTimer {
                 last_sent: start,
                 expired: 0,
-                rtt_variation: path.round_trip / 2,
+                rtt_variation: handshake / 2,
             },
-            stall: StallWatch::new(),
-            rate: RateWatch {
-                window: path.time_for(RATE_PACKETS * PACKET).max(Duration::from_secs(1)),
-                began: start,
-                bytes: 0,
-                starting: true,
-                highest: (0.0, 0.0),
-            },
+            stall: StallWatch::default(),
+            rate: RateWatch::new(
+                start,
+                path.time_for(RATE_PACKETS * PACKET).max(Duration::from_secs(1)),
+            ),
             path,
         }
     }
@@ -126,14 +135,17 @@ impl Simulation {
         let (mut packets, mut is_over) = (0, false);
         self.wake_at(self.now);
         while let Some((at, event)) = self.events.pop() {
-            if at > end || packets >= MOST_PACKETS {
+            let is_enough =
+                packets >= ENOUGH_PACKETS && self.rate.watched(self.now) >= ENOUGH_TIME;
+            if at > end || is_enough || packets >= MOST_PACKETS {
                 is_over = true;
                 break;
             }
             self.pass_time(at);
             match event {
-                Some(Event::Data { pn, departure, update }) => {
-                    self.on_data(pn, departure, update.as_deref());
+                Some(Event::Data { pn, departure, update, codepoint }) => {
+                    let codepoint = EcnCodepoint::from_bits(codepoint);
+                    self.on_data(pn, departure, update.as_deref(), codepoint);
                     self.acknowledge();
                 }
                 Some(Event::Ack(frames)) => self.on_ack(&frames),
@@ -144,14 +156,18 @@ impl Simulation {
         }
         if !is_over {
             // Nothing is in flight, no timer runs, and yet there is data: it would wait for ever.
-            self.stall.on_newly_acked();
+            self.stall.on_newly_acked(self.probe_timeout(), self.since_start());
             self.pass_time(end);
         }
+        let (rate, at) = self.rate.highest();
         Outcome {
             packets,
             delivered: packets - self.lost,
             stall_in_ptos: self.stall.longest(),
-            rate_over_path: self.rate.highest,
+            rate_over_path: (rate / self.path.rate, (at - self.start).as_secs_f64()),
+            windows: self.rate.windows(),
+            ce: self.sender.stats().ce,
+            ecn_state: self.sender.ecn_state(),
         }
     }
 
@@ -159,9 +175,14 @@ impl Simulation {
     fn pass_time(&mut self, at: Instant) {
         let blackout = self.path.blackout(self.now - self.start, at - self.start);
         let lasted = (at - self.now).saturating_sub(blackout);
-        let since_start = (at - self.start).as_secs_f64();
-        self.stall.on_time(lasted, self.probe_timeout(), since_start);
+        let probe_timeout = self.probe_timeout();
         self.now = at;
+        self.stall.on_time(lasted, probe_timeout, self.since_start());
+    }
+
+    /// Seconds since the start.
+    fn since_start(&self) -> f64 {
+        (self.now - self.start).as_secs_f64()
     }
 
     /// Sends what may leave; how many packets that was.
@@ -201,32 +222,69 @@ impl Simulation {
             update,
             has_timestamp: false,
         };
-        self.sender.on_packet_sent(self.now, &leaving);
+        let codepoint = self.sender.on_packet_sent(self.now, &leaving);
         let starting = self.sender.phase() == Phase::Startup;
-        self.rate.on_sent((self.start, self.now), self.path.rate, starting);
+        self.rate.on_sent(self.now, PACKET, starting);
         let update = update.map(|update| {
             let mut bytes = Vec::new();
             update.encode(&mut bytes);
             bytes.into_boxed_slice()
         });
-        self.enter_path(Event::Data { pn, departure, update });
+        if let Some((at, codepoint)) = self.cross_queue(codepoint) {
+            let codepoint = codepoint.bits();
+            self.travel(0, at, Event::Data { pn, departure, update, codepoint });
+        } else {
+            self.lost += 1;
+        }
         self.probe_timer.last_sent = self.now;
     }
 
-    fn enter_path(&mut self, packet: Event) {
+    /// When a packet that enters the queue now leaves the bottleneck, and its codepoint then; `None`
+    /// if it gets lost.
+    fn cross_queue(&mut self, codepoint: EcnCodepoint) -> Option<(Instant, EcnCodepoint)> {
         let free = self.busy_until.max(self.now);
         let free = self.start + self.path.working(free - self.start);
-        let waiting = (self.busy_until.saturating_duration_since(self.now)).as_secs_f64();
+        let busy = self.busy_until.saturating_duration_since(self.now);
+        let stands_still = self.path.blackout(self.now - self.start, free - self.start);
+        let waiting = busy.saturating_sub(stands_still).as_secs_f64();
         if waiting * self.path.rate > self.path.queue as f64 {
-            self.lost += 1;
-            return;
+            return None;
+        }
+        let mut marked = codepoint;
+        if self.is_marked(free) {
+            match (self.path.aqm, codepoint) {
+                (Aqm::Step(_), EcnCodepoint::NotEct) => {}
+                (_, EcnCodepoint::NotEct) => return None,
+                _ => marked = EcnCodepoint::Ce,
+            }
         }
         self.busy_until = free + self.path.time_for(PACKET);
         if self.chance(self.path.loss) {
-            self.lost += 1;
-            return;
+            return None;
         }
-        self.travel(0, self.busy_until, packet);
+        let (mangling, from) = self.path.mangling;
+        if self.now - self.start >= from {
+            marked = mangling.apply(codepoint, marked)?;
+        }
+        Some((self.busy_until, marked))
+    }
+
+    /// Whether the queue marks a packet that enters it now, and that the bottleneck begins to send
+    /// then.
+    fn is_marked(&mut self, sent: Instant) -> bool {
+        let waits = sent - self.now;
+        if waits <= self.path.time_for(PACKET) {
+            return self.path.aqm == Aqm::CoDel && self.codel.marks(sent, Duration::ZERO);
+        }
+        match self.path.aqm {
+            Aqm::Off => false,
+            Aqm::Step(threshold) => waits > threshold,
+            Aqm::Red(low, high) => {
+                let above = waits.saturating_sub(low).as_secs_f64();
+                self.chance((above / high.saturating_sub(low).as_secs_f64()).min(1.0))
+            }
+            Aqm::CoDel => self.codel.marks(sent, waits),
+        }
     }
 
     /// Half a round trip, with jitter and reordering; 0 is the way of data, 1 that back.
@@ -240,9 +298,15 @@ impl Simulation {
         self.events.schedule(at, packet);
     }
 
-    fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<&[u8]>) {
+    fn on_data(
+        &mut self,
+        pn: u64,
+        departure: Option<u64>,
+        update: Option<&[u8]>,
+        codepoint: EcnCodepoint,
+    ) {
         let received = Received {
-            ecn: EcnCodepoint::NotEct,
+            ecn: codepoint,
             packet_number: pn,
             bytes: PACKET as usize,
             ack_eliciting: true,
@@ -293,7 +357,6 @@ impl Simulation {
     }
 
     fn on_newly_acked(&mut self) {
-        self.stall.on_newly_acked();
         self.probe_timer.expired = 0;
         if let (Some(latest), Some(smoothed)) =
             (self.sender.latest_rtt(), self.sender.smoothed_rtt())
@@ -302,6 +365,7 @@ impl Simulation {
             let variation = &mut self.probe_timer.rtt_variation;
             *variation = (*variation * 3 + smoothed.abs_diff(latest)) / 4;
         }
+        self.stall.on_newly_acked(self.probe_timeout(), self.since_start());
     }
 
     /// What the QUIC stack sends, in flight or not, when nothing has been acknowledged for too
@@ -342,21 +406,6 @@ impl Simulation {
 
     fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.random.random_bool(probability)
-    }
-}
-
-impl RateWatch {
-    fn on_sent(&mut self, (start, now): (Instant, Instant), path_rate: f64, starting: bool) {
-        let lasted = now - self.began;
-        if lasted >= self.window {
-            let sent = self.bytes as f64 / lasted.as_secs_f64() / path_rate;
-            if !self.starting && sent > self.highest.0 {
-                self.highest = (sent, (now - start).as_secs_f64());
-            }
-            (self.began, self.bytes, self.starting) = (now, 0, false);
-        }
-        self.bytes += PACKET;
-        self.starting |= starting;
     }
 }
 

@@ -37,7 +37,7 @@ impl BandwidthDrop {
 
     /// The path has become slower than `before`.
     fn on_drop(&mut self, before: Bandwidth) {
-        self.before = Some(before);
+        self.before.get_or_insert(before);
         self.explains_losses = true;
     }
 
@@ -95,7 +95,9 @@ impl Bbr {
         let is_followed = match self.state {
             State::Startup => is_held_back(sample, rate, below),
             State::ProbeBw(_) => !sample.app_limited || is_held_back(sample, rate, below),
-            State::Drain(_) | State::ProbeRtt(_) => false,
+            // TACK-6.2-20
+            State::Drain(drain) => drain.shows_slower_path(rate),
+            State::ProbeRtt(_) => false,
         };
         if !is_followed {
             self.bandwidth_drop.interrupt();
@@ -111,7 +113,12 @@ impl Bbr {
             self.max_bw.reset(self.units, rate.max(kept));
             self.bandwidth_drop.on_drop(bandwidth);
             self.checks_route = Some(u64::MAX);
-            self.drain(now, feedback, Cause::PathChange, path);
+            if !matches!(self.state, State::Drain(_)) {
+                self.drain(now, feedback, Cause::PathChange, path);
+            }
+            if let State::Drain(drain) = &mut self.state {
+                *drain = drain.of_slower_path(rate);
+            }
         }
     }
 

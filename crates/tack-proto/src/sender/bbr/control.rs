@@ -19,7 +19,9 @@ impl Bbr {
                 let doubling = self.startup_bandwidth().scaled(startup::GAIN);
                 doubling.max(path.initial_rate(startup::GAIN))
             }),
-            State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
+            State::Drain(drain) => {
+                drain.bound_bandwidth(bandwidth).scaled(drain.gain()).max(least)
+            }
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             // TACK-6.2-16: what arrives is to be the path's rate. What Down loses tells how much more that takes.
             State::ProbeBw(phase) if phase != ProbeBwPhase::Down => {

@@ -8,6 +8,10 @@ use crate::bandwidth::Bandwidth;
 /// Inverse of Startup's gain: the queue is gone in about a round.
 pub const GAIN: f64 = 1.0 / startup::GAIN;
 
+/// While a queue drains the path delivers at its rate, and this flow's part of that is what it had when the queue
+/// grew. Others who send more have more of it than that soon.
+const PART_OF_QUEUE: f64 = 2.0 * GAIN;
+
 /// How long it takes at `gain` until no more is in flight than `left`, which the path itself holds.
 /// Acknowledgements are too rare to wait for the one that says so: with the next the path
 /// would have run dry.
@@ -21,18 +25,31 @@ pub fn lasts(gain: f64, in_flight: u64, left: u64, bandwidth: Bandwidth) -> Dura
 pub struct Drain {
     until: Instant,
     after_outage: bool,
+    /// What a path that has become slower was seen to carry, where that is less than the estimate.
+    slower: Option<Bandwidth>,
 }
 
 impl Drain {
     /// Begins with so much in flight, or goes on, until no more than `left` is.
     pub fn new(now: Instant, in_flight: u64, left: u64, bandwidth: Bandwidth) -> Self {
-        Self { until: now + lasts(GAIN, in_flight, left, bandwidth), after_outage: false }
+        Self {
+            until: now + lasts(GAIN, in_flight, left, bandwidth),
+            after_outage: false,
+            slower: None,
+        }
+    }
+
+    /// The same on a path that has become slower, and carries so much: at a part of what the estimate keeps its queue
+    /// would not drain (TACK-6.2-20).
+    #[must_use]
+    pub fn of_slower_path(self, rate: Bandwidth) -> Self {
+        Self { slower: Some(rate), ..self }
     }
 
     /// Begins when a path that stood still until now has to be filled with what queues in front
     /// of it: that takes a round trip, in which the queue says nothing of the path.
     pub fn after_outage(now: Instant, round_trip: Duration) -> Self {
-        Self { until: now + round_trip, after_outage: true }
+        Self { until: now + round_trip, after_outage: true, slower: None }
     }
 
     /// An acknowledgement says how much is in flight.
@@ -44,8 +61,18 @@ impl Drain {
         bandwidth: Bandwidth,
     ) {
         if !self.after_outage {
-            *self = Self::new(now, in_flight, left, bandwidth);
+            *self = Self { slower: self.slower, ..Self::new(now, in_flight, left, bandwidth) };
         }
+    }
+
+    /// What leaves by it: of `bandwidth`, or of what the slower path carries.
+    pub fn bound_bandwidth(&self, bandwidth: Bandwidth) -> Bandwidth {
+        self.slower.map_or(bandwidth, |rate| bandwidth.min(rate))
+    }
+
+    /// Whether this rate is that of a path that has become slower, and not what little leaves meanwhile.
+    pub fn shows_slower_path(&self, rate: Bandwidth) -> bool {
+        self.slower.is_some_and(|slower| rate > slower.scaled(PART_OF_QUEUE))
     }
 
     /// The gain in force.

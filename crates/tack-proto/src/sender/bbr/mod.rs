@@ -206,6 +206,8 @@ pub struct Bbr {
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
+    /// The last acknowledgement with a round trip was one of packets that had queued.
+    has_queued: bool,
     /// The path has become slower, or longer: which of the two the first packet tells that has left
     /// since so much was delivered. `u64::MAX` until the queue has drained.
     checks_route: Option<u64>,
@@ -259,6 +261,7 @@ impl Bbr {
             unit_began: None,
             last_feedback: None,
             round_trip: None,
+            has_queued: false,
             checks_route: None,
             suspects_route: false,
             idle_restart: false,
@@ -592,7 +595,7 @@ impl Bbr {
     /// What may be in flight when a queue has drained: what the path holds, but as many packets as may always be
     /// in flight. On a slow short path these are more, and the least rate keeps them there (TACK-6.2-8).
     fn drained_flight(&self, path: &PathModel) -> u64 {
-        self.bdp(path).max(LEAST_PACKETS * path.mss)
+        drained_at(self.bandwidth(), path)
     }
 
     /// Takes in what was lost, and what was not after all.
@@ -604,7 +607,11 @@ impl Bbr {
         let acked = level(feedback.acked, feedback.probe_acked, feedback.slow_acked);
         let lost = level(feedback.lost, feedback.probe_lost, feedback.slow_lost);
         self.path_losses.on_level((acked, lost), path.mss);
-        if feedback.round_trip.is_none_or(|round_trip| !path.holds_queue(round_trip)) {
+        // Losses often show without a round trip, and belong to the packets acknowledged before.
+        if let Some(round_trip) = feedback.round_trip {
+            self.has_queued = path.holds_queue(round_trip);
+        }
+        if !self.has_queued {
             self.path_losses.on_slow((feedback.slow_acked, feedback.slow_lost), path.mss);
         }
         if !self.marks_own_burst(feedback, path) {
@@ -862,6 +869,13 @@ impl Bbr {
         let bandwidth = self.bandwidth();
         let drained = self.drained_flight(path);
         let probe_rtt_window = self.probe_rtt_window(path);
+        let (bandwidth, drained) = match self.state {
+            State::Drain(drain) => {
+                let rate = drain.bound_bandwidth(bandwidth);
+                (rate, drained.min(drained_at(rate, path)))
+            }
+            _ => (bandwidth, drained),
+        };
         match &mut self.state {
             State::Startup
                 if self.full_pipe.is_full()
@@ -923,6 +937,12 @@ impl Bbr {
             self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
         }
     }
+}
+
+/// What may be in flight when a queue has drained that a path of this rate had.
+fn drained_at(rate: Bandwidth, path: &PathModel) -> u64 {
+    let bdp = path.min_rtt.map_or(0, |_| rate.bytes_in(path.data_rtt()));
+    bdp.max(LEAST_PACKETS * path.mss)
 }
 
 #[cfg(test)]

@@ -467,6 +467,27 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
 }
 
 #[test]
+fn a_path_that_has_become_much_slower_is_drained_at_its_own_rate_and_followed_meanwhile() {
+    // What arrives while the queue drains at the path's rate, and what little leaves meanwhile.
+    for (reported, follows) in [(3_000_000, true), (1_500_000, false)] {
+        let mut flow = Flow::cruising();
+        flow.becomes_slower();
+        assert_eq!(flow.bbr.bandwidth(), rate(5_000_000), "0.8 of what it was");
+        assert_eq!(flow.bbr.pacing_rate(&PATH), rate(3_000_000).scaled(drain::GAIN));
+        for _ in 0..4 {
+            flow.round(|feedback| {
+                feedback.in_flight = 1_000_000;
+                feedback.round_trip = Some(100 * MS);
+                feedback.reported = Some(rate(reported));
+            });
+        }
+        assert!(matches!(flow.bbr.state, State::Drain(_)), "TACK-6.2-20");
+        let kept = if follows { 4_000_000 } else { 5_000_000 };
+        assert_eq!(flow.bbr.bandwidth(), rate(kept), "{reported}");
+    }
+}
+
+#[test]
 fn a_path_that_has_become_slower_than_an_application_sends_is_followed() {
     let mut flow = Flow::cruising();
     // By the receiver it comes at 3 MB/s, by the sender's own record perhaps faster.

@@ -29,7 +29,7 @@ const MOST_UP: f64 = 2.0;
 /// the rate of its path, if that has no more after all.
 const MOST_UP_FOR_LONG: f64 = 1.3;
 const LONG: Duration = Duration::from_millis(500);
-/// No probe lasts longer, for the same reason.
+/// No probe lasts longer, nor does a series of them go higher than that for longer, for the same reason.
 const LONGEST_UP: Duration = Duration::from_millis(700);
 
 /// Part of the growth that counts behind a probe as long as a sample: where the path jitters, samples differ.
@@ -78,8 +78,9 @@ pub(super) struct Cycle {
     up: f64,
     /// The estimate when the last probe began.
     before: Bandwidth,
-    /// When the last probe began.
+    /// When the last probe began, and the series of those that have each found more.
     up_began: Instant,
+    series_began: Instant,
     /// It lasts as long as a sample spans (TACK-6.2-15).
     is_long: bool,
     /// Probes of the usual length until the next such one.
@@ -105,6 +106,7 @@ impl Cycle {
             up: PROBE_UP,
             before: Bandwidth::ZERO,
             up_began: now,
+            series_began: now,
             is_long: false,
             short_ones: 0,
             gentle_ones: 0,
@@ -185,7 +187,10 @@ impl Cycle {
         }
         self.gentle_ones = self.gentle_ones.saturating_sub(1);
         let whole = sample.map_or(units, |sample| units.max(sample));
-        if whole >= LONG {
+        if !self.is_accelerated() {
+            self.series_began = now;
+        }
+        if whole >= LONG || now.saturating_duration_since(self.series_began) >= LONGEST_UP {
             self.up = self.up.min(MOST_UP_FOR_LONG);
         }
         // The first of a series only asks whether there is more. Where others' packets queue, it
