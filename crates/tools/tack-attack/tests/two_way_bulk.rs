@@ -124,7 +124,6 @@ fn a_dsl_line_is_used_as_well_with_a_stock_peer_as_between_stock_peers() {
 }
 
 #[test]
-#[ignore = "with a stock client 0.45 up and 0.43 down beside 0.44 and 0.55: its ACKs queue for a second, which the server may not tell from its own queue"]
 fn a_very_asymmetric_line_is_used_as_well_with_a_stock_peer_as_between_stock_peers() {
     assert_no_slower_than_plain(MODEM, Duration::from_secs(8));
 }
