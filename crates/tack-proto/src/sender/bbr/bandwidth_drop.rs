@@ -112,7 +112,7 @@ impl Bbr {
             let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
             self.max_bw.reset(self.units, rate.max(kept));
             self.bandwidth_drop.on_drop(bandwidth);
-            self.checks_route = Some(u64::MAX);
+            self.route_check.begin();
             if !matches!(self.state, State::Drain(_)) {
                 self.drain(now, feedback, Cause::PathChange, path);
             }

@@ -15,9 +15,11 @@ mod long_term;
 mod loss;
 mod marks;
 mod minimum_window;
+mod probe;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
+mod route_check;
 mod safe_retreat;
 mod share;
 mod short_term;
@@ -49,9 +51,11 @@ pub(in crate::sender) use loss::LOSS_THRESH;
 use loss::LossSignals;
 use marks::{BETA_ECN, Marks};
 use minimum_window::MinimumWindow;
+use probe::Probe;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
+use route_check::RouteCheck;
 use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
@@ -176,21 +180,9 @@ pub struct Bbr {
     episode: LossEpisode,
     minimum_window: MinimumWindow,
     latest: Latest,
-    /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
-    is_judging: bool,
-    /// A probe is over, and its acknowledgements end with that of a packet sent when so much was
-    /// delivered (ACKS_PROBE_STOPPING).
-    stopping: Option<u64>,
-    /// What inflight_longterm allows has held data back since the probe began.
-    is_longterm_limited: bool,
-    /// A probe has lost too much, and none since has been harmless.
-    was_too_high: bool,
-    /// The best rate since the last Refill; what the application limits shows none.
-    probe_best: Bandwidth,
+    probe: Probe,
     /// Round trips in a row of which most was lost.
     flooded_rounds: u32,
-    /// Packets sent before so much was delivered say nothing of what is safe.
-    safe_from: u64,
     round: u64,
     round_ends_at: u64,
     /// Until this round losses may be those of an outage.
@@ -208,10 +200,7 @@ pub struct Bbr {
     round_trip: Option<Duration>,
     /// The last acknowledgement with a round trip was one of packets that had queued.
     has_queued: bool,
-    /// The path has become slower, or longer: which of the two the first packet tells that has left
-    /// since so much was delivered. `u64::MAX` until the queue has drained.
-    checks_route: Option<u64>,
-    suspects_route: bool,
+    route_check: RouteCheck,
     /// Nothing was in flight when what is in flight now began to leave.
     idle_restart: bool,
     /// Careful Resume gives back what it has sent too fast: no rate counts.
@@ -244,13 +233,8 @@ impl Bbr {
             episode: LossEpisode::default(),
             minimum_window: MinimumWindow::default(),
             latest: Latest::default(),
-            is_judging: false,
-            stopping: None,
-            is_longterm_limited: false,
-            was_too_high: false,
-            probe_best: Bandwidth::ZERO,
+            probe: Probe::default(),
             flooded_rounds: 0,
-            safe_from: 0,
             round: 0,
             round_ends_at: 0,
             outage_round: 0,
@@ -262,8 +246,7 @@ impl Bbr {
             last_feedback: None,
             round_trip: None,
             has_queued: false,
-            checks_route: None,
-            suspects_route: false,
+            route_check: RouteCheck::default(),
             idle_restart: false,
             is_retreating: false,
         }
@@ -373,7 +356,9 @@ impl Bbr {
     /// As much is in flight as [`Self::inflight_cap`] allows, and there is more to send.
     pub fn on_inflight_limited(&mut self, path: &PathModel) {
         let most = self.path_inflight(path);
-        self.is_longterm_limited |= self.long_term.get().is_some_and(|bound| most >= bound);
+        if self.long_term.get().is_some_and(|bound| most >= bound) {
+            self.probe.on_longterm_limited();
+        }
     }
 
     /// What of it is on the path (TACK-6.5-3): what has arrived since the last acknowledgement is not.
@@ -435,8 +420,7 @@ impl Bbr {
             self.idle_restart = false;
         }
         self.on_time(now, path);
-        let is_outdated =
-            std::mem::take(&mut self.suspects_route).then_some(MinRttNews::Outdated);
+        let is_outdated = self.route_check.take_suspicion().then_some(MinRttNews::Outdated);
         let is_probed = probed && self.phase() != Phase::ProbeRtt;
         is_probed.then_some(MinRttNews::Probed).or(is_outdated)
     }
@@ -450,11 +434,11 @@ impl Bbr {
         let longest_wait = path.ack_interval * 3 / 2 + path.ack_path;
         let is_acknowledged = self.last_feedback.is_some_and(|last| now <= last + longest_wait);
         let next = match self.state {
-            State::ProbeBw(ProbeBwPhase::Up) if self.goes_on_probing() => {
+            State::ProbeBw(ProbeBwPhase::Up) if self.probe.goes_on() => {
                 // Bandwidth is limited by inflight_longterm, which grows faster with each round.
                 let cap = self.path_inflight(path);
                 self.long_term.raise_slope(cap, path.mss);
-                self.is_longterm_limited = false;
+                self.probe.on_prolonged();
                 self.cycle.go_on(now, path.probe_unit());
                 return false;
             }
@@ -503,7 +487,7 @@ impl Bbr {
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
-                self.probe_best = Bandwidth::ZERO;
+                self.probe.on_refill();
                 self.lift_short_term();
                 self.share.on_refill(self.max_bw.get(), self.cycle.is_accelerated());
             }
@@ -515,18 +499,15 @@ impl Bbr {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
                 self.loss.on_probe();
-                self.is_judging = true;
-                self.is_longterm_limited = false;
-                self.stopping = None;
+                self.probe.on_begin();
             }
-            State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
+            State::ProbeBw(ProbeBwPhase::Down) => self.probe.on_end(self.delivered),
             State::ProbeBw(ProbeBwPhase::Cruise) => {
                 if matches!(self.state, State::ProbeRtt(_)) {
                     self.lift_short_term();
                 }
                 // The queue has drained: from here on only a longer route explains a longer round trip.
-                let delivered = self.delivered;
-                self.checks_route = self.checks_route.map(|_| delivered);
+                self.route_check.on_drained(self.delivered);
             }
             _ => {}
         }
@@ -558,11 +539,6 @@ impl Bbr {
         !self.state.is_probing() && self.round > self.outage_round
     }
 
-    /// Whether a probe is held back by a bound that it is there to raise.
-    fn goes_on_probing(&self) -> bool {
-        self.is_longterm_limited && self.is_judging
-    }
-
     /// For how long packets have been held up at a time of late; zero if they have not.
     fn held_up(&self) -> Duration {
         self.hold_ups.longest(self.round)
@@ -577,7 +553,7 @@ impl Bbr {
         let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
         let in_bdp = self.bdp(path) / path.mss.max(1);
         let rounds = in_bdp.clamp(1, MOST_CRUISE_ROUNDS) as u32;
-        let is_congested = (self.short_term.is_congested() || self.was_too_high)
+        let is_congested = (self.short_term.is_congested() || self.probe.was_too_high())
             && !self.bandwidth_drop.explains_losses();
         let waits = is_congested || !self.has(Deviation::ShortCycle);
         Units {
@@ -636,7 +612,7 @@ impl Bbr {
                 _ => {}
             }
         }
-        let Some(lost_at) = feedback.probe_lost_at.filter(|_| self.is_judging) else {
+        let Some(lost_at) = feedback.probe_lost_at.filter(|_| self.probe.is_judging()) else {
             return;
         };
         let tx_in_flight = self.on_path(lost_at);
@@ -645,13 +621,11 @@ impl Bbr {
             let target = self.bdp(path).min(self.path_inflight(path));
             let bound = self.inflight_too_high(tx_in_flight, target);
             self.long_term.on_too_high(bound, app_limited);
-            self.is_judging = false;
-            self.was_too_high = true;
+            self.probe.on_too_high(feedback.delivered);
             self.cycle.on_too_high();
             if self.has(Deviation::Share) && !self.bandwidth_drop.explains_losses() {
                 self.share.on_too_high(self.bandwidth());
             }
-            self.safe_from = feedback.delivered;
             if self.probes() {
                 self.episode.on_ended(Ended::ProbeBwUp);
                 self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
@@ -718,7 +692,7 @@ impl Bbr {
             self.max_bw.update(self.units, self.max_bw.get());
         }
         let shown = if sample.app_limited { self.max_bw.get() } else { rate };
-        self.probe_best = self.probe_best.max(shown);
+        self.probe.on_rate(shown);
         if matches!(self.state, State::Startup) {
             self.startup_rate = startup::growing_rate(sample, feedback.reported);
         }
@@ -728,25 +702,22 @@ impl Bbr {
         let volume = volume.saturating_sub(before);
         self.latest.bandwidth = self.latest.bandwidth.max(rate);
         self.latest.inflight = self.latest.inflight.max(volume);
-        if sample.prior_delivered >= self.safe_from {
+        if self.probe.is_safe(sample.prior_delivered) {
             self.long_term.on_safe(self.on_path(sample.tx_in_flight));
-            if self.probes() && self.is_longterm_limited {
+            if self.probes() && self.probe.is_longterm_limited() {
                 self.long_term.on_limited(feedback.acked, path.mss);
             }
         }
         if round_ended {
             self.on_round(now, path, sample.app_limited);
         }
-        if self.stopping.is_some_and(|stopped| sample.prior_delivered >= stopped) {
+        if self.probe.ends_with(sample.prior_delivered) {
             self.on_probe_judged(now, path);
         }
-        match self.checks_route {
-            Some(drained) if sample.prior_delivered >= drained => {
-                self.checks_route = None;
-                self.suspects_route = path.is_queueing(feedback.round_trip);
-            }
-            Some(drained) if drained != u64::MAX => {}
-            _ => self.follow_bandwidth_drop(now, feedback, path, sample),
+        if self.route_check.decides(sample.prior_delivered) {
+            self.route_check.on_decided(path.is_queueing(feedback.round_trip));
+        } else if !self.route_check.is_waiting() {
+            self.follow_bandwidth_drop(now, feedback, path, sample);
         }
     }
 
@@ -813,18 +784,14 @@ impl Bbr {
 
     /// All that a probe has sent has been acknowledged or lost.
     fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
-        self.stopping = None;
         if !self.has(Deviation::BandwidthMemory) {
             // The memory holds two cycles (AdvanceMaxBwFilter).
             self.units += self.config.filter_units / 2 + 1;
         }
-        if self.is_judging {
+        if self.probe.on_judged() {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         } else {
-            self.follow_drop_in_probe(self.probe_best, path);
-        }
-        if self.is_judging && !self.is_longterm_limited {
-            self.was_too_high = false;
+            self.follow_drop_in_probe(self.probe.best(), path);
         }
         if self.long_term.repeats_probe()
             && matches!(self.state, State::ProbeBw(ProbeBwPhase::Down | ProbeBwPhase::Cruise))

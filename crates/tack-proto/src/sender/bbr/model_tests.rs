@@ -584,7 +584,7 @@ fn losses_of_a_path_that_became_slower_are_not_those_of_others_unless_a_queue_st
     let mut flow = Flow::cruising();
     flow.becomes_slower();
     flow.until(ProbeBwPhase::Cruise);
-    flow.bbr.was_too_high = true;
+    flow.bbr.probe.on_too_high(0);
     flow.round(|_| ());
     assert_eq!(flow.bbr.units(&PATH).congested, None, "TACK-6.2-6");
     flow.until(ProbeBwPhase::Up);
@@ -1024,7 +1024,7 @@ fn a_probe_that_loses_too_much_ends_also_where_the_application_limits_it() {
         flow.bbr.on_feedback(flow.now, &lost, &PATH);
         assert_eq!(flow.phase(), Some(ProbeBwPhase::Down), "10,000 of 8,000 bytes");
         assert_eq!(flow.bbr.long_term.get(), bound, "TACK-6.5-2, {app_limited}");
-        assert!(flow.bbr.was_too_high);
+        assert!(flow.bbr.probe.was_too_high());
     }
 }
 

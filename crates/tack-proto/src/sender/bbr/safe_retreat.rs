@@ -43,7 +43,7 @@ impl Bbr {
     /// Packets that left before have had more in flight than is safe.
     pub(super) fn measure_again(&mut self) {
         self.latest = Latest::default();
-        self.safe_from = self.delivered;
+        self.probe.forget_before(self.delivered);
     }
 }
 

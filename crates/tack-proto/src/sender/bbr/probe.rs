@@ -1,0 +1,154 @@
+//! What is known of the last probe (section "Probing for Bandwidth"): whether its losses still count, whether the
+//! flight that it is there to raise held it back, and what it has found.
+
+use crate::bandwidth::Bandwidth;
+
+/// The last Up, and what its acknowledgements have said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    /// It has been sent and its losses have had no consequence yet (is_bw_probe_sample).
+    is_judging: bool,
+    /// It is over, and its acknowledgements end with that of a packet sent when so much was
+    /// delivered (ACKS_PROBE_STOPPING).
+    stopping: Option<u64>,
+    /// What inflight_longterm allows has held data back since it began.
+    is_longterm_limited: bool,
+    /// One has lost too much, and none since has been harmless.
+    was_too_high: bool,
+    /// The best rate since the last Refill; what the application limits shows none.
+    best: Bandwidth,
+    /// Packets sent before so much was delivered say nothing of what is safe.
+    safe_from: u64,
+}
+
+impl Probe {
+    /// The path is filled for the next one.
+    pub fn on_refill(&mut self) {
+        self.best = Bandwidth::ZERO;
+    }
+
+    /// It begins.
+    pub fn on_begin(&mut self) {
+        self.is_judging = true;
+        self.is_longterm_limited = false;
+        self.stopping = None;
+    }
+
+    /// It goes on for another round trip.
+    pub fn on_prolonged(&mut self) {
+        self.is_longterm_limited = false;
+    }
+
+    /// Nothing of it is sent any more; so much was delivered.
+    pub fn on_end(&mut self, delivered: u64) {
+        self.stopping = Some(delivered);
+    }
+
+    /// What inflight_longterm allows holds data back.
+    pub fn on_longterm_limited(&mut self) {
+        self.is_longterm_limited = true;
+    }
+
+    /// A rate was seen.
+    pub fn on_rate(&mut self, rate: Bandwidth) {
+        self.best = self.best.max(rate);
+    }
+
+    /// It has lost too much, when so much was delivered.
+    pub fn on_too_high(&mut self, delivered: u64) {
+        self.is_judging = false;
+        self.was_too_high = true;
+        self.safe_from = delivered;
+    }
+
+    /// What was sent before so much was delivered says nothing of what is safe.
+    pub fn forget_before(&mut self, delivered: u64) {
+        self.safe_from = delivered;
+    }
+
+    /// Whether the acknowledgement of a packet sent when so much was delivered is the last of it. True once.
+    pub fn ends_with(&mut self, prior_delivered: u64) -> bool {
+        self.stopping.take_if(|stopped| prior_delivered >= *stopped).is_some()
+    }
+
+    /// All of it has been acknowledged or lost. Whether it was harmless.
+    pub fn on_judged(&mut self) -> bool {
+        if self.is_judging && !self.is_longterm_limited {
+            self.was_too_high = false;
+        }
+        self.is_judging
+    }
+
+    /// Whether its losses may still have a consequence.
+    pub fn is_judging(&self) -> bool {
+        self.is_judging
+    }
+
+    /// Whether inflight_longterm has held it back.
+    pub fn is_longterm_limited(&self) -> bool {
+        self.is_longterm_limited
+    }
+
+    /// Whether it is held back by a bound that it is there to raise.
+    pub fn goes_on(&self) -> bool {
+        self.is_longterm_limited && self.is_judging
+    }
+
+    /// Whether one has lost too much, and none since has been harmless.
+    pub fn was_too_high(&self) -> bool {
+        self.was_too_high
+    }
+
+    /// Whether a packet sent when so much was delivered says what is safe.
+    pub fn is_safe(&self, prior_delivered: u64) -> bool {
+        prior_delivered >= self.safe_from
+    }
+
+    /// The best rate since the last Refill.
+    pub fn best(&self) -> Bandwidth {
+        self.best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_judged_with_the_first_packet_sent_after_its_end() {
+        let mut probe = Probe::default();
+        probe.on_begin();
+        assert!(!probe.ends_with(u64::MAX), "it has not ended");
+        probe.on_end(1000);
+        assert!(!probe.ends_with(999));
+        assert!(probe.ends_with(1000));
+        assert!(!probe.ends_with(2000), "once");
+    }
+
+    #[test]
+    fn one_that_went_too_high_counts_until_one_is_harmless_that_nothing_held_back() {
+        let mut probe = Probe::default();
+        probe.on_begin();
+        probe.on_too_high(5000);
+        assert!(probe.was_too_high() && !probe.is_judging());
+        assert!(!probe.is_safe(4999) && probe.is_safe(5000));
+        assert!(!probe.on_judged());
+        probe.on_begin();
+        probe.on_longterm_limited();
+        assert!(probe.goes_on() && probe.on_judged());
+        assert!(probe.was_too_high(), "it could not go as high");
+        probe.on_begin();
+        assert!(!probe.goes_on() && probe.on_judged());
+        assert!(!probe.was_too_high());
+    }
+
+    #[test]
+    fn the_best_rate_is_that_since_the_refill() {
+        let mut probe = Probe::default();
+        probe.on_rate(Bandwidth::from_bytes_per_second(9));
+        probe.on_refill();
+        probe.on_rate(Bandwidth::from_bytes_per_second(4));
+        probe.on_rate(Bandwidth::from_bytes_per_second(3));
+        assert_eq!(probe.best(), Bandwidth::from_bytes_per_second(4));
+    }
+}
