@@ -35,7 +35,7 @@ pub enum Profile {
     /// L = 2 and beta = 4, a ProbeBW cycle of 16 probe units and a bandwidth filter of 20, half of
     /// the default, so that a change of the path is followed in half the time; ProbeRTT after 2.5 s,
     /// at three quarters of the rate; an initial window of 32 packets, packet trains, a send buffer
-    /// of 100 ms, and 200 ms between acknowledgements of a source that needs little of the path.
+    /// of 100 ms, and 400 ms between acknowledgements of a source that needs little of the path.
     Video,
     /// L = 1: small flows are acknowledged packet by packet; large ones are
     /// bound by beta all the same.
