@@ -12,13 +12,17 @@ use crate::common::*;
 /// Length of the connection ids of both ends.
 pub const CID_LEN: usize = 16;
 
-/// Fails if quiche has mended what `file` works around.
-pub fn assert_needed(is_needed: bool, file: &str) {
-    assert!(
-        is_needed,
-        "quiche has changed: if tacklib can do without tacklib/src/quiche_compat/{file}, delete it \
-         and this module"
-    );
+/// Fails if quiche has mended what `subject` works around: a file of `quiche_compat`, or of the rest of the layer.
+pub fn assert_needed(is_needed: bool, subject: &str) {
+    const SEAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/quiche_compat");
+    let file = subject.split(' ').next().unwrap_or(subject);
+    let is_workaround = std::path::Path::new(SEAM).join(file).exists();
+    let what_to_do = if is_workaround {
+        "if tacklib can do without that file of tacklib/src/quiche_compat, delete it and this module"
+    } else {
+        "read in this module what of tacklib depends on it, and adapt or delete both"
+    };
+    assert!(is_needed, "quiche has changed what {subject} is about: {what_to_do}");
 }
 
 /// A client and a server.

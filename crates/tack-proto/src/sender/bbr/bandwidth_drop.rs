@@ -116,7 +116,9 @@ impl Bbr {
             if !matches!(self.state, State::Drain(_)) {
                 self.drain(now, feedback, Cause::PathChange, path);
             }
-            if let State::Drain(drain) = &mut self.state {
+            if let State::Drain(drain) = &mut self.state
+                && rate < kept
+            {
                 *drain = drain.of_slower_path(rate);
             }
         }

@@ -29,7 +29,9 @@ const MOST_UP: f64 = 2.0;
 /// the rate of its path, if that has no more after all.
 const MOST_UP_FOR_LONG: f64 = 1.3;
 const LONG: Duration = Duration::from_millis(500);
-/// No probe lasts longer, nor does a series of them go higher than that for longer, for the same reason.
+/// Of a series that has lasted for [`LONGEST_UP`], one that lasts so long goes no higher either: what it finds shows too late.
+const LONG_IN_SERIES: Duration = Duration::from_millis(125);
+/// No probe lasts longer, for the same reason.
 const LONGEST_UP: Duration = Duration::from_millis(700);
 
 /// Part of the growth that counts behind a probe as long as a sample: where the path jitters, samples differ.
@@ -190,7 +192,8 @@ impl Cycle {
         if !self.is_accelerated() {
             self.series_began = now;
         }
-        if whole >= LONG || now.saturating_duration_since(self.series_began) >= LONGEST_UP {
+        let lasts_long = now.saturating_duration_since(self.series_began) >= LONGEST_UP;
+        if whole >= LONG || whole >= LONG_IN_SERIES && lasts_long {
             self.up = self.up.min(MOST_UP_FOR_LONG);
         }
         // The first of a series only asks whether there is more. Where others' packets queue, it
