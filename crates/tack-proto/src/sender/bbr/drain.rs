@@ -8,8 +8,8 @@ use crate::bandwidth::Bandwidth;
 /// Inverse of Startup's gain: the queue is gone in about a round.
 pub const GAIN: f64 = 1.0 / startup::GAIN;
 
-/// While a queue drains the path delivers at its rate, and this flow's part of that is what it had when the queue
-/// grew. Others who send more have more of it than that soon.
+/// While a queue drains the path delivers at its full rate, of which this flow has the part that it had when the queue
+/// grew. Once others have sent more than it does now, it has less.
 const PART_OF_QUEUE: f64 = 2.0 * GAIN;
 
 /// How long it takes at `gain` until no more is in flight than `left`, which the path itself holds.
