@@ -134,6 +134,9 @@ fn too_fast(runs: &[Run]) -> Vec<String> {
 /// From this rate on, 250 Mbit/s, a path may have ended its packets before its second behind Startup.
 const FAST: f64 = 250.0 * 125_000.0;
 
+/// Seeds of paths that had more than 1.5 times their rate for a second: a series of long probes went on.
+const TOO_FAST_BEFORE: [u64; 5] = [1513, 7228, 7804, 20_089, 26_791];
+
 /// Paths on which controllers have stalled behind a blackout.
 const STALLED_BEFORE: [u64; 7] = [211, 766, 917, 1457, 3739, 3924, 16073];
 
@@ -167,6 +170,13 @@ fn data_leaves_on_paths_that_have_stalled_before() {
     let run = |seed| run_path(seed, Path::draw(seed).without_marks());
     let runs: Vec<_> = STALLED_BEFORE.into_iter().map(run).collect();
     assert_none(&[panicked(&runs), stalled(&runs)].concat(), &runs);
+}
+
+#[test]
+fn no_sender_is_much_faster_than_a_path_on_which_one_was_before() {
+    let runs: Vec<_> =
+        TOO_FAST_BEFORE.into_iter().map(|seed| run_path(seed, Path::draw(seed))).collect();
+    assert_none(&[panicked(&runs), too_fast(&runs)].concat(), &runs);
 }
 
 #[test]

@@ -15,6 +15,13 @@ struct Flow {
 }
 
 impl Flow {
+    /// In Startup.
+    fn starting() -> Self {
+        let now = crate::test_clock();
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, now, 7);
+        Self { bbr, now, delivered: 0 }
+    }
+
     fn cruising() -> Self {
         let (bbr, now, delivered) = cruising();
         Self { bbr, now, delivered }
@@ -222,8 +229,7 @@ fn losses_of_an_outage_bound_nothing() {
 #[test]
 fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_grow() {
     for (round_trip, ends) in [(40 * MS, false), (70 * MS, true)] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         for doubling in 0..4_u32 {
             flow.round(|feedback| {
                 feedback.round_trip = Some(round_trip);
@@ -242,8 +248,7 @@ fn losses_behind_round_trips_that_only_jitter_end_no_startup_that_grows() {
         [(35 * MS, few, false), (25 * MS, few, true), (35 * MS, 3 * BDP, true)]
     {
         let path = PathModel { jitter_both_ways, ..PATH };
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         for doubling in 0..4_u32 {
             flow.round_over(&path, |feedback| {
                 feedback.round_trip = Some(70 * MS);
@@ -267,8 +272,7 @@ fn one_round_trip_without_a_queue_tells_that_the_others_were_held_back() {
         (jitters, 70 * MS, 41 * MS, false),
         (jitters, 70 * MS, 70 * MS, true),
     ] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         for _ in 0..2 {
             let early = Feedback { round_trip: Some(before), ..NO_NEWS };
             flow.bbr.on_feedback(flow.now, &early, &queues);
@@ -286,8 +290,7 @@ fn one_round_trip_without_a_queue_tells_that_the_others_were_held_back() {
 fn startups_window_holds_what_arrives_while_packets_are_held_up() {
     let path = PathModel { ack_interval: 40 * MS, ..PATH };
     let cap = |silence: Duration, app_limited: bool| {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         let at = |feedback: &mut Feedback| {
             let sample = feedback.sample.as_mut().unwrap();
             (sample.rate, sample.app_limited) = (rate(1_000_000), app_limited);
@@ -307,8 +310,7 @@ fn startups_window_holds_what_arrives_while_packets_are_held_up() {
 
 #[test]
 fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
-    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let mut flow = Flow::starting();
     let growing = |feedback: &mut Feedback| {
         let sample = feedback.sample.as_mut().unwrap();
         (sample.rate, sample.recent) = (rate(4_000_000), Some(rate(6_000_000)));
@@ -330,8 +332,7 @@ fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
 
 #[test]
 fn a_startup_that_spurious_losses_ended_begins_again() {
-    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let mut flow = Flow::starting();
     for doubling in 0..2_u32 {
         flow.round(|feedback| {
             queued(feedback);
@@ -351,8 +352,7 @@ fn a_startup_ends_by_what_is_lost_and_not_by_what_is_late() {
     // Of 1,000 packets 30 seem to be lost in a round trip without growth, and so many have arrived already, or do
     // soon after.
     for (early, late, goes_on) in [(9, 0, false), (10, 0, true), (0, 9, false), (0, 10, true)] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         let at = |feedback: &mut Feedback| {
             feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
         };
@@ -378,8 +378,7 @@ fn a_startup_ends_by_what_is_lost_and_not_by_what_is_late() {
 fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
     let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
     for (stood_still, ends) in [(300 * MS, false), (Duration::ZERO, true)] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         let at = |bytes_per_second| {
             move |feedback: &mut Feedback| {
                 feedback.round_trip = queues.forward_rtt;
@@ -422,8 +421,7 @@ fn a_startup_that_begins_again_is_held_back_by_no_rate_of_marks() {
 fn round_trips_in_which_packets_were_held_up_end_startup_after_three_without_growth() {
     let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
     for (held_up, rounds) in [(20 * MS, 3), (Duration::ZERO, 1)] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         let at = |feedback: &mut Feedback| {
             feedback.round_trip = queues.forward_rtt;
             feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
@@ -463,6 +461,28 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
         });
         let seen = flow.round(|feedback| feedback.round_trip = Some(round_trip));
         assert_eq!(seen, news, "TACK-6.1-4, {round_trip:?}");
+    }
+}
+
+#[test]
+fn losses_that_show_without_a_round_trip_belong_to_the_packets_acknowledged_before() {
+    for (round_trip, counts) in [(40 * MS, true), (100 * MS, false)] {
+        let mut flow = Flow::cruising();
+        // A tenth of what leaves at the path's rate is lost, and of what Down sends.
+        let volume = (900 * PATH.mss, 100 * PATH.mss);
+        let level = Feedback { acked: volume.0, lost: volume.1, ..NO_NEWS };
+        flow.bbr.on_feedback(flow.now, &level, &PATH);
+        let acked = Feedback {
+            acked: volume.0,
+            slow_acked: volume.0,
+            round_trip: Some(round_trip),
+            ..NO_NEWS
+        };
+        flow.bbr.on_feedback(flow.now, &acked, &PATH);
+        let lost = Feedback { lost: volume.1, slow_lost: volume.1, ..NO_NEWS };
+        flow.bbr.on_feedback(flow.now, &lost, &PATH);
+        let share = flow.bbr.path_losses.share();
+        assert_eq!(share > 0.0, counts, "TACK-6.2-16, {round_trip:?}: {share}");
     }
 }
 
@@ -950,8 +970,7 @@ fn losses_behind_a_queue_end_the_startup_of_an_application_that_sends_little() {
     for (lost, round_trip, ends) in
         [(6, 60 * MS, true), (5, 60 * MS, false), (60, 40 * MS, false)]
     {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let mut flow = Flow::starting();
         flow.round(limited(1_000_000));
         flow.round(|feedback| {
             limited(1_000_000)(feedback);
@@ -1095,8 +1114,7 @@ fn persistent_congestion_that_was_none_leaves_state_rate_and_window_as_they_were
 // A.20
 #[test]
 fn startup_and_drain_do_not_give_way_to_probe_rtt() {
-    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let mut flow = Flow::starting();
     for doubling in 0..6_u32 {
         flow.round(|feedback| {
             feedback.min_rtt_expired = true;
