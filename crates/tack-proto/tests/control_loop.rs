@@ -1,4 +1,4 @@
-//! Sender and receiver over a link in virtual time: the control loop without
+//! Sender and receiver over a link of `tack-link` in virtual time: the control loop without
 //! quiche, sockets or clocks, with the constants of every profile. Deterministic
 //! for a seed, so rates may be asserted.
 
@@ -6,15 +6,16 @@
 
 #[path = "bbr_draft/flows.rs"]
 mod bbr_draft;
-#[path = "common/event_queue.rs"]
-mod event_queue;
 #[path = "control_loop/lying_peer.rs"]
 mod lying_peer;
+#[path = "control_loop/path.rs"]
+mod path;
 
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tack_link::Direction;
 use tack_proto::bandwidth::Bandwidth;
 use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{AckFrequency, Frame, Frames};
@@ -22,89 +23,22 @@ use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
 use tack_proto::sender::{Departure, Peer, Sender, SenderConfig};
 
-use event_queue::EventQueue;
+use path::{Arrived, Link, Path, Policer};
 
 const MS: Duration = Duration::from_millis(1);
 const PACKET: u64 = 1250;
 /// That of quiche, and RFC 9000's default.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-
-/// The path between the two.
-#[derive(Clone, Copy)]
-struct Link {
-    megabits: f64,
-    round_trip: Duration,
-    buffer: u64,
-    loss: f64,
-    ack_loss: f64,
-    /// How much longer an acknowledgement takes at most than the round trip says.
-    ack_jitter: Duration,
-    /// From when to when it stands still, after the start.
-    pause: Option<(Duration, Duration)>,
-    /// Packets and acknowledgements arrive together, so far apart; zero where they do not.
-    batch: Duration,
-    /// The part of the packets that arrive later than others, and by how much.
-    reordering: (f64, Duration),
-    /// Drops what a token bucket has no tokens for.
-    policer: Option<Policer>,
-}
-
-/// A token bucket without a buffer.
-#[derive(Clone, Copy, Debug)]
-struct Policer {
-    megabits: f64,
-    burst: u64,
-}
-
-impl Link {
-    fn new(megabits: f64, round_trip: Duration) -> Self {
-        let bdp = (megabits * 125_000.0 * round_trip.as_secs_f64()) as u64;
-        let buffer = bdp.max(16 * PACKET);
-        Self {
-            megabits,
-            round_trip,
-            buffer,
-            loss: 0.0,
-            ack_loss: 0.0,
-            ack_jitter: Duration::ZERO,
-            pause: None,
-            batch: Duration::ZERO,
-            reordering: (0.0, Duration::ZERO),
-            policer: None,
-        }
-    }
-
-    /// When something arrives that would so long after the start if nothing came together.
-    fn batched(&self, arrival: Duration) -> Duration {
-        if self.batch.is_zero() {
-            return arrival;
-        }
-        let batches = arrival.as_nanos().div_ceil(self.batch.as_nanos());
-        self.batch * batches as u32
-    }
-
-    fn bytes_in(&self, time: Duration) -> u64 {
-        (self.megabits * 125_000.0 * time.as_secs_f64()) as u64
-    }
-
-    fn time_for(&self, bytes: u64) -> Duration {
-        Duration::from_secs_f64(bytes as f64 / (self.megabits * 125_000.0))
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Data { pn: u64, departure: Option<u64>, update: Option<Vec<u8>> },
-    Ack(Vec<u8>),
-}
+/// In a data packet without a TIMESTAMP.
+const NO_TIMESTAMP: u64 = u64::MAX;
 
 /// What a run showed.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Bytes that arrived in the measured time, over what the link could carry.
     utilisation: f64,
-    /// Queueing delays met by packets in the measured time, sorted.
-    queueing: Vec<Duration>,
+    /// When packets that arrived had been sent in the measured time, and how long they queued.
+    queueing: Vec<(Duration, Duration)>,
     tacks: u64,
     iacks: u64,
     timestamps: u64,
@@ -121,21 +55,26 @@ struct Outcome {
 
 impl Outcome {
     fn queueing_p95(&self) -> Duration {
-        self.queueing[self.queueing.len() * 95 / 100]
+        p95(&self.queueing)
     }
+}
+
+/// The 95th percentile of queueing delays.
+fn p95(queueing: &[(Duration, Duration)]) -> Duration {
+    let mut delays: Vec<_> = queueing.iter().map(|(_, delay)| *delay).collect();
+    delays.sort_unstable();
+    delays.get(delays.len() * 95 / 100).copied().unwrap_or_default()
 }
 
 struct Simulation {
     start: Instant,
     now: Instant,
-    link: Link,
+    path: Path,
     sender: Sender,
     receiver: Receiver,
-    events: EventQueue<Event>,
+    /// When something is due that comes over no path.
+    wake: Option<Instant>,
     next_pn: u64,
-    busy_until: Instant,
-    /// What the policer lets through at once, and since when it has had that.
-    tokens: (f64, Instant),
     /// When the QUIC stack's probe timer expires, and how often it has since the last
     /// acknowledgement (RFC 9002 section 6.2).
     probe_at: Instant,
@@ -163,13 +102,11 @@ impl Simulation {
         Self {
             start,
             now: start,
-            link,
+            path: Path::new(link, start, seed),
             sender: Sender::new(start, config, Some(link.round_trip)),
             receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
-            events: EventQueue::new(),
+            wake: Some(start),
             next_pn: 0,
-            busy_until: start,
-            tokens: (link.policer.map_or(0.0, |policer| policer.burst as f64), start),
             probe_at: start,
             probes: 0,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -185,31 +122,49 @@ impl Simulation {
 
     /// Runs for `time`; `change` may alter the link on the way.
     fn run(mut self, time: Duration, mut change: impl FnMut(Duration, &mut Link)) -> Outcome {
-        self.events.wake_at(self.now);
-        while let Some((at, event)) = self.events.pop() {
-            if at > self.start + time {
-                break;
-            }
+        while let Some(at) = self.next_event().filter(|at| *at <= self.start + time) {
             self.now = at;
-            change(at - self.start, &mut self.link);
-            self.handle(event);
+            self.path.change(at, |link| change(at - self.start, link));
+            self.step();
         }
         let measured = time.saturating_sub(self.measure_from);
-        let possible = self.link.megabits * 125_000.0 * measured.as_secs_f64();
-        self.outcome.utilisation = self.arrived as f64 / possible;
-        self.outcome.queueing.sort();
+        let possible = self.path.link().bytes_in(measured);
+        self.outcome.utilisation = self.arrived as f64 / possible as f64;
+        self.outcome.dropped = self.path.dropped();
         self.outcome.min_rtt = self.sender.min_rtt().unwrap();
         self.outcome.spurious = self.sender.stats().spurious_losses;
         self.outcome.skipped = self.sender.stats().skipped_packets;
         self.outcome
     }
 
-    fn handle(&mut self, event: Option<Event>) {
-        match event {
-            Some(Event::Data { pn, departure, update }) => self.on_data(pn, departure, update),
-            Some(Event::Ack(frames)) => self.on_ack(&frames),
-            None => {}
+    /// When something is due next.
+    fn next_event(&self) -> Option<Instant> {
+        [self.wake, self.path.next_event()].into_iter().flatten().min()
+    }
+
+    /// Wakes the simulation at `at`, unless something wakes it before: one wake-up is enough, if it
+    /// is the earliest.
+    fn wake_at(&mut self, at: Instant) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// Does what is due now. Each arrival is answered before the next.
+    fn step(&mut self) {
+        if self.wake.is_some_and(|at| at <= self.now) {
+            self.wake = None;
+            self.turn();
         }
+        while let Some(arrived) = self.path.arrival(self.now) {
+            match arrived.direction {
+                Direction::Forward => self.on_data(arrived),
+                Direction::Reverse => self.on_ack(&arrived.bytes),
+            }
+            self.turn();
+        }
+    }
+
+    /// Both ends send what they may.
+    fn turn(&mut self) {
         self.acknowledge();
         self.transmit();
         self.probe();
@@ -226,7 +181,7 @@ impl Simulation {
                     self.sender.on_app_limited();
                     let next = self.written as f64 / (offered * 125_000.0);
                     let at = self.start + Duration::from_secs_f64(next) + MS / 100;
-                    return self.events.wake_at(at);
+                    return self.wake_at(at);
                 }
             }
             if self.sender.is_inflight_limited() {
@@ -234,7 +189,7 @@ impl Simulation {
             }
             if !self.sender.may_send(self.now, true) {
                 let at = self.sender.release_time();
-                return self.events.wake_at(at);
+                return self.wake_at(at);
             }
             self.send();
         }
@@ -270,12 +225,12 @@ impl Simulation {
         }
         let most = self.outcome.most_in_flight.max(self.sender.in_flight());
         self.outcome.most_in_flight = most;
-        let update = update.map(|update| {
-            let mut bytes = Vec::new();
+        let mut bytes = Vec::from(pn.to_be_bytes());
+        bytes.extend(departure.unwrap_or(NO_TIMESTAMP).to_be_bytes());
+        if let Some(update) = update {
             update.encode(&mut bytes);
-            bytes
-        });
-        self.enter_link(Event::Data { pn, departure, update });
+        }
+        self.path.send(self.now, Direction::Forward, bytes);
         self.set_probe_timer();
     }
 
@@ -290,73 +245,37 @@ impl Simulation {
             self.sender.on_probe_timeout();
             self.send();
         }
-        self.events.wake_at(self.probe_at);
+        self.wake_at(self.probe_at);
     }
 
     fn set_probe_timer(&mut self) {
         let smoothed = self.sender.smoothed_rtt().unwrap_or_default();
-        let timeout = self.link.round_trip.max(smoothed) * 3 / 2 + MAX_ACK_DELAY;
+        let timeout = self.path.link().round_trip.max(smoothed) * 3 / 2 + MAX_ACK_DELAY;
         self.probe_at = self.now + timeout * 2_u32.pow(self.probes.min(10));
     }
 
-    /// Whether a policer of the path lets a packet through.
-    fn conforms(&mut self) -> bool {
-        let Some(policer) = self.link.policer else { return true };
-        let (tokens, since) = self.tokens;
-        let gained = policer.megabits * 125_000.0 * (self.now - since).as_secs_f64();
-        let tokens = (tokens + gained).min(policer.burst as f64);
-        let conforms = tokens >= PACKET as f64;
-        self.tokens = (if conforms { tokens - PACKET as f64 } else { tokens }, self.now);
-        conforms
-    }
-
-    fn enter_link(&mut self, packet: Event) {
-        if !self.conforms() {
-            self.outcome.dropped += 1;
-            return;
-        }
-        let mut free = self.busy_until.max(self.now);
-        if let Some((from, to)) = self.link.pause
-            && (self.start + from..self.start + to).contains(&free)
-        {
-            free = self.start + to;
-        }
-        let queueing = free - self.now;
-        let waiting = queueing.as_secs_f64() * self.link.megabits * 125_000.0;
-        if waiting > self.link.buffer as f64 {
-            self.outcome.dropped += 1;
-            return;
-        }
-        if self.measuring() {
-            self.outcome.queueing.push(queueing);
-        }
-        self.busy_until = free + self.link.time_for(PACKET);
-        if self.chance(self.link.loss) {
-            return;
-        }
-        let mut arrival = self.busy_until + self.link.round_trip / 2 - self.start;
-        let (share, later) = self.link.reordering;
-        if share > 0.0 && self.chance(share) {
-            arrival += later;
-        }
-        self.events.schedule(self.start + self.link.batched(arrival), packet);
-    }
-
-    fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<Vec<u8>>) {
+    fn on_data(&mut self, arrived: Arrived) {
         if self.measuring() {
             self.arrived += PACKET;
         }
+        let sent = arrived.sent - self.start;
+        if sent >= self.measure_from {
+            self.outcome.queueing.push((sent, arrived.queueing));
+        }
+        let (pn, rest) = arrived.bytes.split_first_chunk().unwrap();
+        let (departure, update) = rest.split_first_chunk().unwrap();
+        let departure = u64::from_be_bytes(*departure);
         let received = Received {
-            packet_number: pn,
+            packet_number: u64::from_be_bytes(*pn),
             bytes: PACKET as usize,
             ack_eliciting: true,
-            departure,
+            departure: (departure != NO_TIMESTAMP).then_some(departure),
             ends_stream: false,
             ecn: EcnCodepoint::NotEct,
         };
         self.receiver.on_packet(self.now, received);
-        if let Some(bytes) = update {
-            let Frame::AckFrequency(update) = decode(&bytes) else { panic!("not an update") };
+        if !update.is_empty() {
+            let Frame::AckFrequency(update) = decode(update) else { panic!("not an update") };
             self.receiver.on_frequency_update(&update);
         }
     }
@@ -365,17 +284,10 @@ impl Simulation {
         while let Some(due) = self.receiver.due(self.now) {
             let mut frames = Vec::new();
             assert!(self.receiver.write(self.now, due, 1200, &mut frames));
-            if !self.chance(self.link.ack_loss) {
-                let mut at = self.now + self.link.round_trip / 2;
-                if self.link.ack_jitter > Duration::ZERO {
-                    at += self.link.ack_jitter.mul_f64(self.random.random());
-                }
-                let at = self.start + self.link.batched(at - self.start);
-                self.events.schedule(at, Event::Ack(frames));
-            }
+            self.path.send(self.now, Direction::Reverse, frames);
         }
         if let Some(at) = self.receiver.deadline() {
-            self.events.wake_at(at.max(self.now));
+            self.wake_at(at.max(self.now));
         }
     }
 
@@ -400,10 +312,6 @@ impl Simulation {
 
     fn measuring(&self) -> bool {
         self.now - self.start >= self.measure_from
-    }
-
-    fn chance(&mut self, probability: f64) -> bool {
-        self.random.random_bool(probability)
     }
 }
 
@@ -576,7 +484,7 @@ fn a_path_that_jitters_gets_more_timestamps_than_an_even_one() {
             outcome.timestamps as f64 / outcome.tacks as f64
         };
         let (even, jittering) =
-            (timestamps_per_tack(Duration::ZERO), timestamps_per_tack(30 * MS));
+            (timestamps_per_tack(Duration::ZERO), timestamps_per_tack(20 * MS));
         println!("{even} TIMESTAMPs for each TACK, {jittering} where the path jitters");
         assert!((2.5..=4.2).contains(&even), "{even}");
         assert!(jittering > 1.4 * even && jittering <= 8.4, "{jittering}");

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use quiche::{ConnectionId, RecvInfo};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tack_link::Time;
+use tack_link::pipe::Schedule;
 use tack_virtual::Virtual;
 use tacklib::{Config, Connection, EcnCodepoint, Profile};
 
@@ -20,8 +22,11 @@ use tacklib::{Config, Connection, EcnCodepoint, Profile};
 mod identity;
 #[path = "../../fuzz/checks/log.rs"]
 pub mod log;
+mod way;
 
 use identity::identity;
+use way::Way;
+pub use way::{Marker, Tamper};
 
 pub const ALPN: &[u8] = b"test";
 
@@ -49,6 +54,17 @@ pub fn advance(by: Duration) {
 /// Lets time pass until `at`, if that is still to come.
 pub fn advance_to(at: Instant) {
     advance(at.saturating_duration_since(Instant::now()));
+}
+
+/// The moment as links know it.
+fn link_time() -> Time {
+    Time::from(TIME.with(|(_, since_start)| since_start.get()))
+}
+
+/// A moment that links know.
+fn instant(at: Time) -> Instant {
+    let now = link_time();
+    Instant::now() + at.since(now) - now.since(at)
 }
 
 /// What both kinds of connection can do.
@@ -211,91 +227,6 @@ pub fn stock_server(config: &mut quiche::Config) -> quiche::Connection {
     quiche::accept(&scid, None, server_address(), client_address(), config).unwrap()
 }
 
-/// What may happen to a datagram on its way: `None` drops it.
-pub type Tamper = Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>>>;
-
-/// What a datagram's codepoint is when it arrives: `None` drops the datagram.
-pub type Marker = Box<dyn FnMut(EcnCodepoint) -> Option<EcnCodepoint>>;
-
-/// One direction of the link.
-struct Way {
-    from: SocketAddr,
-    to: SocketAddr,
-    delay: Duration,
-    /// Bytes per second, and when the last byte will have left.
-    rate: Option<u64>,
-    /// Bytes of each datagram beside its content, which take their time too.
-    headers: u64,
-    busy_until: Option<Instant>,
-    /// Bytes that may wait for the rate; more are dropped.
-    buffer: u64,
-    queue: VecDeque<(Instant, Vec<u8>, EcnCodepoint)>,
-    tamper: Option<Tamper>,
-    marker: Option<Marker>,
-    is_held: bool,
-    /// Bytes, as the sending end addressed them, and as the other end got them.
-    sent_to: HashMap<SocketAddr, usize>,
-    come_from: HashMap<SocketAddr, usize>,
-    packets: usize,
-    dropped: usize,
-}
-
-impl Way {
-    fn carry(&mut self, end: &mut dyn End) -> bool {
-        let mut buffer = [0; 16_384];
-        let mut any = false;
-        while let Some((len, to)) = end.transmit(&mut buffer) {
-            any = true;
-            *self.sent_to.entry(to).or_default() += len;
-            self.packets += 1;
-            let datagram = buffer[..len].to_vec();
-            let ecn = end.ecn();
-            let kept = match &mut self.tamper {
-                Some(tamper) => tamper(datagram),
-                None => Some(datagram),
-            };
-            if let Some(datagram) = kept {
-                let mut at = Instant::now();
-                if let Some(rate) = self.rate {
-                    let free = self.busy_until.map_or(at, |busy| busy.max(at));
-                    let waiting = (free - at).as_nanos() * u128::from(rate) / 1_000_000_000;
-                    if waiting > u128::from(self.buffer) {
-                        self.dropped += 1;
-                        continue;
-                    }
-                    at = free;
-                    let bytes = datagram.len() as u64 + self.headers;
-                    at += Duration::from_nanos(bytes * 1_000_000_000 / rate);
-                    self.busy_until = Some(at);
-                }
-                self.queue.push_back((at + self.delay, datagram, ecn));
-            }
-        }
-        any
-    }
-
-    fn next_arrival(&self) -> Option<Instant> {
-        self.queue.front().filter(|_| !self.is_held).map(|(at, ..)| *at)
-    }
-
-    fn deliver(&mut self, end: &mut dyn End) -> bool {
-        let mut any = false;
-        while self.next_arrival().is_some_and(|at| at <= Instant::now()) {
-            let Some((_, mut datagram, ecn)) = self.queue.pop_front() else { break };
-            let ecn = match &mut self.marker {
-                Some(marker) => marker(ecn),
-                None => Some(ecn),
-            };
-            let Some(ecn) = ecn else { continue };
-            *self.come_from.entry(self.from).or_default() += datagram.len();
-            let info = RecvInfo { from: self.from, to: self.to };
-            end.receive_with_ecn(&mut datagram, info, ecn);
-            any = true;
-        }
-        any
-    }
-}
-
 /// A client, a server, and the link between them.
 pub struct Pair<C: End, S: End> {
     pub client: C,
@@ -306,34 +237,18 @@ pub struct Pair<C: End, S: End> {
 
 impl<C: End, S: End> Pair<C, S> {
     pub fn new(client: C, server: S) -> Self {
-        let way = |from, to| Way {
-            from,
-            to,
-            delay: Duration::ZERO,
-            rate: None,
-            headers: 0,
-            busy_until: None,
-            buffer: u64::MAX,
-            dropped: 0,
-            queue: VecDeque::new(),
-            tamper: None,
-            marker: None,
-            is_held: false,
-            sent_to: HashMap::new(),
-            come_from: HashMap::new(),
-            packets: 0,
-        };
         Self {
             client,
             server,
-            up: way(client_address(), server_address()),
-            down: way(server_address(), client_address()),
+            up: Way::new(client_address(), server_address()),
+            down: Way::new(server_address(), client_address()),
         }
     }
 
     pub fn with_delay(mut self, one_way: Duration) -> Self {
-        self.up.delay = one_way;
-        self.down.delay = one_way;
+        for way in [&mut self.up, &mut self.down] {
+            way.configure(|pipe| pipe.delay = Schedule::constant(one_way));
+        }
         self
     }
 
@@ -345,27 +260,31 @@ impl<C: End, S: End> Pair<C, S> {
     }
 
     pub fn with_rate(mut self, megabits: u64) -> Self {
-        self.up.rate = Some(megabits * 125_000);
-        self.down.rate = Some(megabits * 125_000);
+        for way in [&mut self.up, &mut self.down] {
+            way.configure(|pipe| {
+                pipe.rate_bps = Some(Schedule::constant(megabits * 1_000_000));
+            });
+        }
         self
     }
 
     /// Has what the client sends leave at so many kilobits a second.
     pub fn with_uplink(mut self, kilobits: u64) -> Self {
-        self.up.rate = Some(kilobits * 125);
+        self.up.configure(|pipe| pipe.rate_bps = Some(Schedule::constant(kilobits * 1000)));
         self
     }
 
     /// Drop-tail buffers in front of the rate.
     pub fn with_buffer(mut self, bytes: u64) -> Self {
-        self.up.buffer = bytes;
-        self.down.buffer = bytes;
+        for way in [&mut self.up, &mut self.down] {
+            way.configure(|pipe| pipe.buffer_bytes = bytes);
+        }
         self
     }
 
     /// Datagrams that the buffers dropped on the way up and down.
-    pub fn dropped(&self) -> (usize, usize) {
-        (self.up.dropped, self.down.dropped)
+    pub fn dropped(&self) -> (u64, u64) {
+        (self.up.dropped(), self.down.dropped())
     }
 
     pub fn tamper_up(&mut self, tamper: Tamper) {
@@ -384,7 +303,7 @@ impl<C: End, S: End> Pair<C, S> {
     /// The server sees the client at another address from now on, as behind a NAT that forgot it.
     /// What it sends to the old one arrives too.
     pub fn rebind(&mut self, client: SocketAddr) {
-        self.up.from = client;
+        self.up.rebind(client);
     }
 
     /// Holds what goes to the server back, so that it arrives at once when it is let go.

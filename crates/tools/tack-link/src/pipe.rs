@@ -14,6 +14,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use self::bottleneck::Bottleneck;
+use self::config::check_delay;
 pub(crate) use self::config::check_rate;
 pub use self::config::{GilbertElliott, MAX_DELAY, MAX_RATE_BPS, PipeConfig, Reorder};
 use self::impairments::{Fate, Impairments};
@@ -81,6 +82,40 @@ impl Pipe {
             duplicates: 0,
             corrupted: 0,
         })
+    }
+
+    /// Changes the rate, for whoever learns too late when to put that into the [`PipeConfig`]. Times of
+    /// the schedule count from the start of the link. What a drop-tail queue has taken still leaves
+    /// at the rate from before; other queues keep to that for the packet that is being sent.
+    ///
+    /// Fails if the pipe has no rate, or if this one makes no sense.
+    pub fn set_rate(
+        &mut self,
+        rate_bps: &Schedule<u64>,
+        now: Time,
+    ) -> Result<(), ParameterError> {
+        check_rate("rate_bps", rate_bps)?;
+        self.transmit(now);
+        let Some(bottleneck) = &mut self.bottleneck else {
+            return Err(ParameterError::new("rate_bps", "set", "none, as the pipe has none"));
+        };
+        bottleneck.set_rate(rate_bps, now);
+        Ok(())
+    }
+
+    /// Changes the propagation delay of what has not left the bottleneck yet, or with a drop-tail queue of
+    /// what is sent from now on. Times of the schedule count from the start of the link.
+    ///
+    /// Fails if it is longer than [`MAX_DELAY`].
+    pub fn set_delay(
+        &mut self,
+        delay: Schedule<Duration>,
+        now: Time,
+    ) -> Result<(), ParameterError> {
+        delay.values().try_for_each(|delay| check_delay("delay", delay))?;
+        self.transmit(now);
+        self.delay = delay;
+        Ok(())
     }
 
     /// Puts a packet into the pipe.

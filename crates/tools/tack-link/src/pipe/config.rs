@@ -149,7 +149,7 @@ pub(crate) fn check_rate(field: &str, rate: &Schedule<u64>) -> Result<(), Parame
     Err(ParameterError::new(field, "0 for ever", allowed))
 }
 
-fn check_delay(field: &str, delay: Duration) -> Result<(), ParameterError> {
+pub(super) fn check_delay(field: &str, delay: Duration) -> Result<(), ParameterError> {
     if delay <= MAX_DELAY {
         return Ok(());
     }

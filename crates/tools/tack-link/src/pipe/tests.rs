@@ -69,6 +69,51 @@ fn a_packet_takes_its_serialisation_and_the_delay() {
 }
 
 #[test]
+fn a_rate_that_is_changed_counts_for_what_is_sent_from_then_on() {
+    // 100 bytes take 100 µs, and twice as long afterwards.
+    let mut pipe = pipe(&PipeConfig::new(BYTE_A_MICRO, millis(1), 1000));
+    send_at_zero(&mut pipe, 3, 100);
+    pipe.set_rate(&Schedule::constant(BYTE_A_MICRO / 2), micros(150)).unwrap();
+    pipe.send(packet(3, 100), micros(150));
+    pipe.send(packet(4, 100), micros(2000));
+    let arrivals = [(1100, 0), (1200, 1), (1300, 2), (1500, 3), (3200, 4)];
+    assert_eq!(drain(&mut pipe), arrivals.map(|(at, id)| (micros(at), id)));
+}
+
+#[test]
+fn a_queue_that_decides_at_dequeue_sends_what_waits_at_the_rate_that_was_changed() {
+    let queue = QueueDiscipline::CoDel(CoDelConfig::default());
+    let config = PipeConfig { queue, ..PipeConfig::new(BYTE_A_MICRO, millis(1), 1000) };
+    let mut pipe = pipe(&config);
+    send_at_zero(&mut pipe, 3, 100);
+    pipe.set_rate(&Schedule::constant(BYTE_A_MICRO / 2), micros(50)).unwrap();
+    let arrivals = [(1100, 0), (1300, 1), (1500, 2)];
+    assert_eq!(drain(&mut pipe), arrivals.map(|(at, id)| (micros(at), id)));
+}
+
+#[test]
+fn a_delay_that_is_changed_counts_for_what_is_sent_from_then_on() {
+    let mut pipe = pipe(&PipeConfig::new(BYTE_A_MICRO, millis(1), 1000));
+    send_at_zero(&mut pipe, 2, 100);
+    pipe.set_delay(Schedule::constant(millis(5)), micros(10)).unwrap();
+    pipe.send(packet(2, 100), micros(10));
+    let arrivals = [(1100, 0), (1200, 1), (5300, 2)];
+    assert_eq!(drain(&mut pipe), arrivals.map(|(at, id)| (micros(at), id)));
+}
+
+#[test]
+fn a_change_that_makes_no_sense_is_refused_and_changes_nothing() {
+    let mut wire = pipe(&wire());
+    assert!(wire.set_rate(&Schedule::constant(1), Time::ZERO).is_err(), "it has none");
+    let mut pipe = pipe(&PipeConfig::new(BYTE_A_MICRO, millis(1), 1000));
+    assert!(pipe.set_rate(&Schedule::constant(0), Time::ZERO).is_err());
+    let long = Schedule::constant(MAX_DELAY + millis(1));
+    assert!(pipe.set_delay(long, Time::ZERO).is_err());
+    send_at_zero(&mut pipe, 1, 100);
+    assert_eq!(drain(&mut pipe), [(micros(1100), 0)]);
+}
+
+#[test]
 fn a_pipe_without_a_rate_adds_its_delay_only() {
     let mut pipe = pipe(&PipeConfig { delay: Schedule::constant(millis(3)), ..wire() });
     send_at_zero(&mut pipe, 2, u32::MAX);

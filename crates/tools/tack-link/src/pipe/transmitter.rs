@@ -64,6 +64,12 @@ impl Transmitter {
         Some((queued, self.free_at))
     }
 
+    /// Sends what it dequeues from now on at another rate.
+    pub(super) fn set_rate(&mut self, rate_bps: &Schedule<u64>, now: Time) {
+        self.rate = RateIntegral::new(rate_bps);
+        self.busy_until = self.rate.work(self.free_at.max(now));
+    }
+
     /// What the queue has dropped and marked so far.
     pub(super) const fn tally(&self) -> Tally {
         self.tally

@@ -47,6 +47,13 @@ impl DropTail {
         Some(self.rate.time_of(self.busy_until).max(now))
     }
 
+    /// Sends what it takes from now on at another rate.
+    pub(in crate::pipe) fn set_rate(&mut self, rate_bps: &Schedule<u64>, now: Time) {
+        let free_at = self.rate.time_of(self.busy_until).max(now);
+        self.rate = RateIntegral::new(rate_bps);
+        self.busy_until = self.rate.work(free_at);
+    }
+
     fn forget_started(&mut self, now: Time) {
         while let Some(&(start, size)) = self.waiting.front()
             && start <= now
