@@ -25,7 +25,9 @@ const RTTS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(40)];
 
 /// Profile, and the share of data packets that are lost at random, percent.
-const MEDIA: [(Profile, f64); 4] =
+type Medium = (Profile, f64);
+
+const MEDIA: [Medium; 4] =
     [(Profile::G, 0.0), (Profile::N, 0.0), (Profile::N, 1.0), (Profile::Ac, 0.0)];
 
 const DEFAULT: Contender = Contender::TACK;
@@ -54,11 +56,19 @@ fn dropped_percent(flow: &FlowReport, random_percent: f64) -> f64 {
     (lost - random_percent).max(0.0)
 }
 
+/// Goodput as a share of what UDP has, percent.
+fn of_udp_percent(flow: &FlowReport, profile: Profile) -> f64 {
+    100.0 * flow.goodput_mbps / udp_baseline(profile)
+}
+
+/// A medium, a round trip and a rule of [`RULES`].
+type Cell = (Medium, Duration, Contender);
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(20, 4));
     let warm_up = Duration::from_secs(context.pick(4, 1));
-    let cells: Vec<_> = MEDIA
+    let cells: Vec<Cell> = MEDIA
         .iter()
         .flat_map(|medium| RTTS.map(|rtt| (*medium, rtt)))
         .flat_map(|(medium, rtt)| RULES.map(|rule| (medium, rtt, rule)))
@@ -79,7 +89,33 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             Ok((name, scenario))
         })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+    let by_medium = MEDIA.iter().zip(flows.chunks(RTTS.len() * RULES.len()));
+    Ok(Findings {
+        parameters: json!({
+            "rtt_ms": RTTS.map(|rtt| rtt.as_millis() as u64),
+            "loss_percent": MEDIA.map(|(_, loss)| loss),
+            "buffer": "512 KiB or one BDP at each station",
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(&cells, &flows)],
+        plots: by_medium.flat_map(|(medium, flows)| plots(*medium, flows)).collect(),
+        checks: checks(&cells, &flows),
+        notes: vec![
+            "\"tacklib TACK\" is the default: one for a round trip up to 20 ms, 50 a second up to \
+             40 ms, 100 a second at most. \"The paper's\" is L = 2 and beta = 4. All others have \
+             half a round trip or the time in their name, whichever is longer."
+                .to_owned(),
+            "The longer the interval, the more is in flight, and the coarser the sender's view of \
+             the queue: what is saved of the medium comes back as drops where the buffer holds \
+             little of the rate (ac: 512 KiB are 7 ms)."
+                .to_owned(),
+        ],
+    })
+}
 
+fn table(cells: &[Cell], flows: &[FlowReport]) -> Table {
     let mut table = Table::new("One bulk flow on a clean medium of two stations")
         .text("profile", "profile")
         .number("loss_percent", "random loss", "%", 0)
@@ -90,22 +126,26 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("acks_hz", "ACKs", "1/s", 0)
         .number("dropped_percent", "dropped", "%", 2)
         .number("queue_p95_ms", "queue p95", "ms", 1);
+    for (((profile, loss_percent), rtt, rule), flow) in cells.iter().zip(flows) {
+        table.row([
+            standard(*profile).into(),
+            (*loss_percent).into(),
+            (rtt.as_secs_f64() * 1e3).into(),
+            rule.label.into(),
+            flow.goodput_mbps.into(),
+            of_udp_percent(flow, *profile).into(),
+            acks_hz(flow).into(),
+            dropped_percent(flow, *loss_percent).into(),
+            flow.queue_p95_ms.into(),
+        ]);
+    }
+    table
+}
+
+/// Of the default rule, on each path.
+fn checks(cells: &[Cell], flows: &[FlowReport]) -> Vec<Check> {
     let mut checks = Vec::new();
-    let mut plots = Vec::new();
     for (cells, flows) in cells.chunks(RULES.len()).zip(flows.chunks(RULES.len())) {
-        for (((profile, loss_percent), rtt, rule), flow) in cells.iter().zip(flows) {
-            table.row([
-                standard(*profile).into(),
-                (*loss_percent).into(),
-                (rtt.as_secs_f64() * 1e3).into(),
-                rule.label.into(),
-                flow.goodput_mbps.into(),
-                (100.0 * flow.goodput_mbps / udp_baseline(*profile)).into(),
-                acks_hz(flow).into(),
-                dropped_percent(flow, *loss_percent).into(),
-                flow.queue_p95_ms.into(),
-            ]);
-        }
         let ((profile, loss_percent), rtt, _) = cells[0];
         let what = |what: &str| {
             format!(
@@ -120,55 +160,33 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let dropped = dropped_percent(&flows[0], loss_percent);
         checks.push(Check::at_most(what("dropped by queues"), dropped, "%", TARGET_DROPPED));
     }
-    for (at, (profile, loss_percent)) in MEDIA.iter().enumerate() {
-        let first = at * RTTS.len() * RULES.len();
-        let lines = |value: &dyn Fn(&FlowReport) -> f64| -> Vec<Series> {
-            let line = |(at, rule): (usize, &Contender)| {
-                let points = RTTS.iter().enumerate().map(|(row, rtt)| {
-                    let flow = &flows[first + row * RULES.len() + at];
-                    (rtt.as_secs_f64() * 1e3, value(flow))
-                });
-                Series::measured(rule.label, rule.colour, points.collect())
-            };
-            RULES.iter().enumerate().map(line).collect()
+    checks
+}
+
+/// Of the flows of one medium: those of all rules for each round trip.
+fn plots((profile, loss_percent): Medium, flows: &[FlowReport]) -> [Plot; 2] {
+    let lines = |value: &dyn Fn(&FlowReport) -> f64| -> Vec<Series> {
+        let line = |(at, rule): (usize, &Contender)| {
+            let of_rule = flows.iter().skip(at).step_by(RULES.len());
+            let points = RTTS.iter().zip(of_rule);
+            let points = points.map(|(rtt, flow)| (rtt.as_secs_f64() * 1e3, value(flow)));
+            Series::measured(rule.label, rule.colour, points.collect())
         };
-        let of = format!("{}, {loss_percent} % lost at random", standard(*profile));
-        plots.push(Plot::new(
+        RULES.iter().enumerate().map(line).collect()
+    };
+    let of = format!("{}, {loss_percent} % lost at random", standard(profile));
+    [
+        Plot::new(
             format!("Goodput by interval: {of}"),
             Axis::log("RTT, ms"),
             Axis::linear("of UDP, %"),
-            Chart::Lines {
-                series: lines(&|flow| 100.0 * flow.goodput_mbps / udp_baseline(*profile)),
-            },
-        ));
-        plots.push(Plot::new(
+            Chart::Lines { series: lines(&|flow| of_udp_percent(flow, profile)) },
+        ),
+        Plot::new(
             format!("Dropped by queues: {of}"),
             Axis::log("RTT, ms"),
             Axis::linear("of data packets, %"),
-            Chart::Lines { series: lines(&|flow| dropped_percent(flow, *loss_percent)) },
-        ));
-    }
-    Ok(Findings {
-        parameters: json!({
-            "rtt_ms": RTTS.map(|rtt| rtt.as_millis() as u64),
-            "loss_percent": MEDIA.map(|(_, loss)| loss),
-            "buffer": "512 KiB or one BDP at each station",
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots,
-        checks,
-        notes: vec![
-            "\"tacklib TACK\" is the default: one for a round trip up to 20 ms, 50 a second up to \
-             40 ms, 100 a second at most. \"The paper's\" is L = 2 and beta = 4. All others have \
-             half a round trip or the time in their name, whichever is longer."
-                .to_owned(),
-            "The longer the interval, the more is in flight, and the coarser the sender's view of \
-             the queue: what is saved of the medium comes back as drops where the buffer holds \
-             little of the rate (ac: 512 KiB are 7 ms)."
-                .to_owned(),
-        ],
-    })
+            Chart::Lines { series: lines(&|flow| dropped_percent(flow, loss_percent)) },
+        ),
+    ]
 }

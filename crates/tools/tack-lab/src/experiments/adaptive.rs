@@ -8,7 +8,8 @@ use tack_link::{LinkSpec, PathSpec};
 use super::{Contender, Context, Error, Experiment, Findings, median};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
 use crate::sim::{
-    DeliveredFrames, Flow, FlowReport, FrameRate, Frames, Load, Scenario, step_at,
+    DeliveredFrames, Flow, FlowReport, FrameRate, Frames, Load, Scenario, ScenarioReport,
+    step_at,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -44,6 +45,7 @@ const SOURCE: Frames = Frames {
 
 const STACKS: [Contender; 4] =
     [Contender::TACK_VIDEO, Contender::TACK, Contender::QUICHE_CUBIC, Contender::QUICHE_BBR];
+const VIDEO: usize = 0;
 
 const TARGET_DELAY_MS: f64 = 200.0;
 const TARGET_BACK_MS: f64 = 3000.0;
@@ -64,57 +66,6 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((stack.label.to_owned(), scenario))
     })?;
-    let mut table = Table::new("From 10 s on")
-        .text("stack", "stack")
-        .number("frame_delay_p50_ms", "frame p50", "ms", 1)
-        .number("frame_delay_p99_ms", "frame p99", "ms", 1)
-        .number("never_came", "never came", "frames", 0)
-        .number("in_time_percent", "within 200 ms", "%", 1)
-        .number("before_mbps", "rate before the fall", "Mbit/s", 2)
-        .number("back_ms", "nine tenths of it back after", "ms", 0)
-        .number("ack_packets", "ACKs", "", 0);
-    let mut checks = Vec::new();
-    let mut series = vec![Series::measured("the path", Colour::Grey, path())];
-    for (stack, reports) in STACKS.iter().zip(&runs) {
-        let flows: Vec<_> = reports.iter().map(|report| &report.flows[0]).collect();
-        let of = |value: &dyn Fn(&FlowReport) -> f64| {
-            median(flows.iter().map(|flow| value(flow))).unwrap_or(f64::NAN)
-        };
-        let delay = of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY));
-        let back = of(&|flow| back_after_ms(&frames(flow).rates));
-        table.row([
-            stack.label.into(),
-            of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
-            delay.into(),
-            of(&|flow| never_came(&frames(flow))).into(),
-            of(&|flow| {
-                let frames = frames(flow);
-                100.0 * frames.in_time as f64 / frames.made as f64
-            })
-            .into(),
-            of(&|flow| rate_before(&frames(flow).rates) / 1e6).into(),
-            back.into(),
-            of(&|flow| flow.ack_packets as f64).into(),
-        ]);
-        if *stack == Contender::TACK_VIDEO {
-            let what = |what: &str| format!("{}: {what}", stack.label);
-            checks.push(Check::at_most(
-                what("p99 of the frame delay"),
-                delay,
-                "ms",
-                TARGET_DELAY_MS,
-            ));
-            checks.push(Check::at_most(
-                what("nine tenths of the rate back after"),
-                back,
-                "ms",
-                TARGET_BACK_MS,
-            ));
-        }
-        let rates = frames(flows[0]).rates;
-        let points = rates.iter().map(|(at, bps)| (*at, bps / 1e6)).collect();
-        series.push(Series::measured(stack.label, stack.colour, points));
-    }
     Ok(Findings {
         parameters: json!({
             "steps": STEPS,
@@ -126,14 +77,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "duration_s": DURATION.as_secs_f64(),
         }),
         seeds,
-        tables: vec![table],
-        plots: vec![Plot::new(
-            "Rate of the source",
-            Axis::linear("time, s"),
-            Axis::linear("rate, Mbit/s"),
-            Chart::Steps { series },
-        )],
-        checks,
+        tables: vec![table(&runs)],
+        plots: vec![plot(&runs)],
+        checks: checks(&runs[VIDEO]),
         notes: vec![
             "The control has 0.9 of what the stack takes for the path's rate, follows a fall at once and rises \
              by 25 % a second at most. Plain quiche tells no estimate of the path: it is asked for its \
@@ -143,6 +89,79 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 .to_owned(),
         ],
     })
+}
+
+/// The median over the runs of a stack.
+fn median_of(reports: &[ScenarioReport], value: &dyn Fn(&FlowReport) -> f64) -> f64 {
+    median(reports.iter().map(|report| value(&report.flows[0]))).unwrap_or(f64::NAN)
+}
+
+fn delay_p99_ms(reports: &[ScenarioReport]) -> f64 {
+    median_of(reports, &|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY))
+}
+
+fn back_ms(reports: &[ScenarioReport]) -> f64 {
+    median_of(reports, &|flow| back_after_ms(&frames(flow).rates))
+}
+
+fn table(runs: &[Vec<ScenarioReport>]) -> Table {
+    let mut table = Table::new("From 10 s on")
+        .text("stack", "stack")
+        .number("frame_delay_p50_ms", "frame p50", "ms", 1)
+        .number("frame_delay_p99_ms", "frame p99", "ms", 1)
+        .number("never_came", "never came", "frames", 0)
+        .number("in_time_percent", "within 200 ms", "%", 1)
+        .number("before_mbps", "rate before the fall", "Mbit/s", 2)
+        .number("back_ms", "nine tenths of it back after", "ms", 0)
+        .number("ack_packets", "ACKs", "", 0);
+    for (stack, reports) in STACKS.iter().zip(runs) {
+        let of = |value: &dyn Fn(&FlowReport) -> f64| median_of(reports, value);
+        table.row([
+            stack.label.into(),
+            of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
+            delay_p99_ms(reports).into(),
+            of(&|flow| never_came(&frames(flow))).into(),
+            of(&|flow| in_time_percent(&frames(flow))).into(),
+            of(&|flow| rate_before(&frames(flow).rates) / 1e6).into(),
+            back_ms(reports).into(),
+            of(&|flow| flow.ack_packets as f64).into(),
+        ]);
+    }
+    table
+}
+
+/// Of TACK's video profile.
+fn checks(video: &[ScenarioReport]) -> Vec<Check> {
+    let what = |what: &str| format!("{}: {what}", STACKS[VIDEO].label);
+    vec![
+        Check::at_most(
+            what("p99 of the frame delay"),
+            delay_p99_ms(video),
+            "ms",
+            TARGET_DELAY_MS,
+        ),
+        Check::at_most(
+            what("nine tenths of the rate back after"),
+            back_ms(video),
+            "ms",
+            TARGET_BACK_MS,
+        ),
+    ]
+}
+
+fn plot(runs: &[Vec<ScenarioReport>]) -> Plot {
+    let mut series = vec![Series::measured("the path", Colour::Grey, path())];
+    for (stack, reports) in STACKS.iter().zip(runs) {
+        let rates = frames(&reports[0].flows[0]).rates;
+        let points = rates.iter().map(|(at, bps)| (*at, bps / 1e6)).collect();
+        series.push(Series::measured(stack.label, stack.colour, points));
+    }
+    Plot::new(
+        "Rate of the source",
+        Axis::linear("time, s"),
+        Axis::linear("rate, Mbit/s"),
+        Chart::Steps { series },
+    )
 }
 
 fn link() -> Result<LinkSpec, Error> {
@@ -162,6 +181,10 @@ fn frames(flow: &FlowReport) -> DeliveredFrames {
 /// Frames that were dropped, or given up on the way.
 fn never_came(frames: &DeliveredFrames) -> f64 {
     frames.frames.iter().filter(|(_, delay)| delay.is_none()).count() as f64
+}
+
+fn in_time_percent(frames: &DeliveredFrames) -> f64 {
+    100.0 * frames.in_time as f64 / frames.made as f64
 }
 
 fn path() -> Vec<(f64, f64)> {

@@ -46,6 +46,12 @@ const STACKS: [Contender; 7] = [
     Contender::QUINN,
     Contender::QUINN_TENTH,
 ];
+const VIDEO: usize = 0;
+const BBR: usize = 3;
+/// Those of [`STACKS`] that are in the plots.
+const PLOTTED: [usize; 4] = [VIDEO, 1, BBR, 4];
+/// What the paper reports of a stack: round trips up and down.
+const PAPER: [(usize, f64, f64); 2] = [(VIDEO, 12.0, 5.0), (BBR, 24.0, 10.0)];
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 3);
@@ -61,104 +67,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((stack.label.to_owned(), scenario))
     })?;
-
-    // Whole bins, which are round trips.
-    let rtts = |seconds: f64| (seconds / RTT.as_secs_f64()).round();
-    let over = |runs: &[ScenarioReport], value: fn(&[Bin]) -> Option<f64>| {
-        // A run that never gets there counts as longer than all others.
-        let values = runs.iter().filter_map(|run| run.flows.first());
-        median(values.map(|flow| value(&flow.timeline).map_or(f64::INFINITY, rtts)))
-            .filter(|value| value.is_finite())
-    };
-    let mut table = Table::new("Round trips until the new rate is used, and the queue drained")
-        .text("stack", "stack")
-        .number("up_rtts", "10 to 20", "RTT", 1)
-        .number("down_rtts", "20 to 10", "RTT", 1)
-        .number("goodput_mbps", "goodput", "Mbit/s", 2)
-        .number("peak_owd_ms", "one-way peak after halving", "ms", 0)
-        .number("lost", "lost", "", 0);
-    let mut found = Vec::new();
-    for (stack, runs) in STACKS.iter().zip(&runs) {
-        let (up, down) = (over(runs, after_doubling), over(runs, after_halving));
-        found.push((up, down));
-        let flows = || runs.iter().filter_map(|run| run.flows.first());
-        table.row([
-            stack.label.into(),
-            up.into(),
-            down.into(),
-            median(flows().map(|flow| flow.goodput_mbps)).into(),
-            median(flows().map(|flow| peak_owd(&flow.timeline))).into(),
-            median(flows().map(|flow| flow.lost as f64)).into(),
-        ]);
-    }
-
-    let first = |index: usize| runs[index].first().and_then(|run| run.flows.first());
-    let plotted = [0, 1, 3, 4];
-    let lines = |value: fn(&Bin) -> Option<f64>, from: f64, to: f64| -> Vec<Series> {
-        plotted
-            .iter()
-            .filter_map(|&index| {
-                let stack = STACKS[index];
-                let bins = first(index)?.timeline.iter();
-                let points = bins
-                    .filter(|bin| (from..to).contains(&bin.at))
-                    .filter_map(|bin| Some((bin.at, value(bin)?)));
-                Some(Series::measured(stack.label, stack.colour, points.collect()))
-            })
-            .collect()
-    };
-    let plots = vec![
-        Plot::new(
-            "Goodput around the doubling",
-            Axis::range("time, s"),
-            Axis::linear("goodput, Mbit/s"),
-            Chart::Steps { series: lines(|bin| Some(bin.goodput_mbps), 19.0, 23.0) },
-        )
-        .mark(UP_S, "10 to 20 Mbit/s"),
-        Plot::new(
-            "One-way delay around the halving",
-            Axis::range("time, s"),
-            Axis::linear("one-way delay, ms"),
-            Chart::Steps { series: lines(|bin| bin.owd_ms, 39.0, 43.0) },
-        )
-        .mark(DOWN_S, "20 to 10 Mbit/s"),
-    ];
-
-    let shown =
-        |value: Option<f64>| value.map_or("never".into(), |rtts| format!("{rtts:.0} RTTs"));
-    let mut checks = Vec::new();
-    for (index, up, down) in [(0, 12.0, 5.0), (3, 24.0, 10.0)] {
-        let stack = STACKS[index].label;
-        let near = |seen: Option<f64>, paper: f64| {
-            seen.is_some_and(|seen| (paper / 1.25..=paper * 1.25).contains(&seen))
-        };
-        // To converge sooner is better, but for a rival it is only another rival.
-        let better =
-            |seen: Option<f64>, paper: f64| index == 0 && seen.is_some_and(|seen| seen < paper);
-        let compare = |what: String, seen: Option<f64>, of_paper: f64| {
-            let (near, better) = (near(seen, of_paper), better(seen, of_paper));
-            let expected = format!("{}: within a quarter", shown(Some(of_paper)));
-            Check::paper_or_better(what, shown(seen), expected, near, better)
-        };
-        let (seen_up, seen_down) = found[index];
-        let what = |step: &str| format!("{stack}: {step}");
-        checks.push(compare(what("doubling"), seen_up, up));
-        checks.push(compare(what("halving"), seen_down, down));
-    }
-    let video = STACKS[0].label;
-    let target = |rtts: Option<f64>| rtts.unwrap_or(f64::NAN);
-    let lost = runs[0].iter().filter_map(|run| run.flows.first()).map(|flow| flow.lost as f64);
-    let bdp_packets = LOW_MBPS * 1e6 / 8.0 * RTT.as_secs_f64() / 1500.0;
-    checks.extend([
-        Check::at_most(format!("{video}: doubling"), target(found[0].0), "RTTs", 12.0),
-        Check::at_most(format!("{video}: halving"), target(found[0].1), "RTTs", 5.0),
-        Check::at_most(
-            format!("{video}: dropped in all, in bandwidth-delay products of the lower rate"),
-            median(lost).unwrap_or(f64::NAN) / bdp_packets,
-            "",
-            MOST_DROPPED,
-        ),
-    ]);
+    let rtts: Vec<_> = runs.iter().map(|runs| StepRtts::of(runs)).collect();
     Ok(Findings {
         parameters: json!({
             "link": link()?,
@@ -171,9 +80,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "warm_up_s": 0,
         }),
         seeds,
-        tables: vec![table],
-        plots,
-        checks,
+        tables: vec![table(&runs, &rtts)],
+        plots: plots(&runs),
+        checks: checks(&runs, &rtts),
         notes: vec![
             "When the rate halves, goodput falls at once, whoever sends: what takes time is the \
              queue. BBR is done when no more than two bandwidth-delay products of the new rate \
@@ -182,6 +91,128 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "Plots show the first seed, tables medians.".to_owned(),
         ],
     })
+}
+
+/// Round trips that each step takes: medians over the seeds, none where it takes forever.
+struct StepRtts {
+    up: Option<f64>,
+    down: Option<f64>,
+}
+
+impl StepRtts {
+    fn of(runs: &[ScenarioReport]) -> Self {
+        Self { up: median_rtts(runs, after_doubling), down: median_rtts(runs, after_halving) }
+    }
+}
+
+fn median_rtts(runs: &[ScenarioReport], after: fn(&[Bin]) -> Option<f64>) -> Option<f64> {
+    // Whole bins, which are round trips.
+    let rtts = |seconds: f64| (seconds / RTT.as_secs_f64()).round();
+    // A run that never gets there counts as longer than all others.
+    let values = runs.iter().filter_map(|run| run.flows.first());
+    median(values.map(|flow| after(&flow.timeline).map_or(f64::INFINITY, rtts)))
+        .filter(|value| value.is_finite())
+}
+
+fn table(runs: &[Vec<ScenarioReport>], rtts: &[StepRtts]) -> Table {
+    let mut table = Table::new("Round trips until the new rate is used, and the queue drained")
+        .text("stack", "stack")
+        .number("up_rtts", "10 to 20", "RTT", 1)
+        .number("down_rtts", "20 to 10", "RTT", 1)
+        .number("goodput_mbps", "goodput", "Mbit/s", 2)
+        .number("peak_owd_ms", "one-way peak after halving", "ms", 0)
+        .number("lost", "lost", "", 0);
+    for ((stack, runs), rtts) in STACKS.iter().zip(runs).zip(rtts) {
+        let flows = || runs.iter().filter_map(|run| run.flows.first());
+        table.row([
+            stack.label.into(),
+            rtts.up.into(),
+            rtts.down.into(),
+            median(flows().map(|flow| flow.goodput_mbps)).into(),
+            median(flows().map(|flow| peak_owd(&flow.timeline))).into(),
+            median(flows().map(|flow| flow.lost as f64)).into(),
+        ]);
+    }
+    table
+}
+
+fn plots(runs: &[Vec<ScenarioReport>]) -> Vec<Plot> {
+    vec![
+        Plot::new(
+            "Goodput around the doubling",
+            Axis::range("time, s"),
+            Axis::linear("goodput, Mbit/s"),
+            Chart::Steps { series: lines(runs, (19.0, 23.0), |bin| Some(bin.goodput_mbps)) },
+        )
+        .mark(UP_S, "10 to 20 Mbit/s"),
+        Plot::new(
+            "One-way delay around the halving",
+            Axis::range("time, s"),
+            Axis::linear("one-way delay, ms"),
+            Chart::Steps { series: lines(runs, (39.0, 43.0), |bin| bin.owd_ms) },
+        )
+        .mark(DOWN_S, "20 to 10 Mbit/s"),
+    ]
+}
+
+/// A value over a stretch of time, of the plotted stacks in their first run.
+fn lines(
+    runs: &[Vec<ScenarioReport>],
+    (from, to): (f64, f64),
+    value: fn(&Bin) -> Option<f64>,
+) -> Vec<Series> {
+    PLOTTED
+        .iter()
+        .filter_map(|&index| {
+            let stack = STACKS[index];
+            let bins = runs[index].first()?.flows.first()?.timeline.iter();
+            let points = bins
+                .filter(|bin| (from..to).contains(&bin.at))
+                .filter_map(|bin| Some((bin.at, value(bin)?)));
+            Some(Series::measured(stack.label, stack.colour, points.collect()))
+        })
+        .collect()
+}
+
+fn checks(runs: &[Vec<ScenarioReport>], rtts: &[StepRtts]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (index, up, down) in PAPER {
+        let what = |step: &str| format!("{}: {step}", STACKS[index].label);
+        let seen = &rtts[index];
+        checks.push(beside_paper(index, what("doubling"), seen.up, up));
+        checks.push(beside_paper(index, what("halving"), seen.down, down));
+    }
+    checks.extend(targets(&runs[VIDEO], &rtts[VIDEO]));
+    checks
+}
+
+/// Round trips of the stack at `index` beside the paper's.
+fn beside_paper(index: usize, what: String, seen: Option<f64>, paper: f64) -> Check {
+    let shown =
+        |value: Option<f64>| value.map_or("never".into(), |rtts| format!("{rtts:.0} RTTs"));
+    let near = seen.is_some_and(|seen| (paper / 1.25..=paper * 1.25).contains(&seen));
+    // To converge sooner is better, but for a rival it is only another rival.
+    let better = index == VIDEO && seen.is_some_and(|seen| seen < paper);
+    let expected = format!("{}: within a quarter", shown(Some(paper)));
+    Check::paper_or_better(what, shown(seen), expected, near, better)
+}
+
+/// What TACK's video profile is to reach.
+fn targets(runs: &[ScenarioReport], rtts: &StepRtts) -> [Check; 3] {
+    let video = STACKS[VIDEO].label;
+    let (up, down) = (rtts.up.unwrap_or(f64::NAN), rtts.down.unwrap_or(f64::NAN));
+    let lost = runs.iter().filter_map(|run| run.flows.first()).map(|flow| flow.lost as f64);
+    let bdp_packets = LOW_MBPS * 1e6 / 8.0 * RTT.as_secs_f64() / 1500.0;
+    [
+        Check::at_most(format!("{video}: doubling"), up, "RTTs", 12.0),
+        Check::at_most(format!("{video}: halving"), down, "RTTs", 5.0),
+        Check::at_most(
+            format!("{video}: dropped in all, in bandwidth-delay products of the lower rate"),
+            median(lost).unwrap_or(f64::NAN) / bdp_packets,
+            "",
+            MOST_DROPPED,
+        ),
+    ]
 }
 
 fn link() -> Result<LinkSpec, Error> {

@@ -35,11 +35,14 @@ const STACKS: [Contender; 5] = [
     Contender::QUINN,
 ];
 
+/// A path, a stack, and the buffer in bandwidth-delay products.
+type Cell = ((f64, Duration), Contender, f64);
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(60, 15));
     let warm_up = Duration::from_secs(5);
-    let cells: Vec<_> = PATHS
+    let cells: Vec<Cell> = PATHS
         .iter()
         .flat_map(|path| STACKS.map(|stack| (*path, stack)))
         .flat_map(|(path, stack)| BUFFERS_BDP.map(|buffer| (path, stack, buffer)))
@@ -57,7 +60,33 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             Ok((format!("{rate_mbps} Mbit/s, {buffer_bdp} BDP, {}", stack.label), scenario))
         })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+    let by_path = PATHS.iter().zip(flows.chunks(STACKS.len() * BUFFERS_BDP.len()));
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": PATHS.map(|(rate, _)| rate),
+            "rtt_ms": PATHS.map(|(_, rtt)| rtt.as_millis() as u64),
+            "buffer_bdp": BUFFERS_BDP,
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(&cells, &flows)],
+        plots: by_path.flat_map(|(path, flows)| plots(path, flows)).collect(),
+        checks: cells.iter().zip(&flows).flat_map(|(cell, flow)| checks(cell, flow)).collect(),
+        notes: vec![
+            "Utilisation counts all IP packets with data that arrive, queueing delay what a \
+             packet's one-way delay lay above the smallest one."
+                .to_owned(),
+        ],
+    })
+}
 
+/// The 95th percentile of the queueing delay in round trips.
+fn queue_p95_rtts(flow: &FlowReport, rtt: Duration) -> Option<f64> {
+    flow.queue_p95_ms.map(|ms| ms / 1e3 / rtt.as_secs_f64())
+}
+
+fn table(cells: &[Cell], flows: &[FlowReport]) -> Table {
     let mut table = Table::new("One bulk flow after its start-up")
         .number("rate_mbps", "rate", "Mbit/s", 0)
         .number("rtt_ms", "RTT", "ms", 0)
@@ -68,9 +97,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("loss_percent", "loss", "%", 2)
         .number("queue_p95_ms", "queue p95", "ms", 1)
         .number("queue_p95_rtts", "queue p95", "RTT", 2);
-    let mut checks = Vec::new();
-    for (((rate_mbps, rtt), stack, buffer_bdp), flow) in cells.iter().zip(&flows) {
-        let queue_rtts = flow.queue_p95_ms.map(|ms| ms / 1e3 / rtt.as_secs_f64());
+    for (((rate_mbps, rtt), stack, buffer_bdp), flow) in cells.iter().zip(flows) {
         table.row([
             (*rate_mbps).into(),
             (rtt.as_secs_f64() * 1e3).into(),
@@ -80,70 +107,56 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             flow.goodput_mbps.into(),
             (100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64).into(),
             flow.queue_p95_ms.into(),
-            queue_rtts.into(),
+            queue_p95_rtts(flow, *rtt).into(),
         ]);
-        if *stack != Contender::TACK {
-            continue;
-        }
-        let what = |what: &str| {
-            format!("{rate_mbps} Mbit/s, {} ms, {buffer_bdp} BDP: {what}", rtt.as_millis())
-        };
-        if *buffer_bdp >= 0.5 {
-            let used = flow.utilisation * 100.0;
-            checks.push(Check::at_least(what("utilisation"), used, "%", 95.0));
-        }
-        if *buffer_bdp >= DEEP_BDP {
-            let queue = queue_rtts.unwrap_or(f64::NAN);
-            checks.push(Check::at_most(what("p95 of the queue"), queue, "RTT", 0.5));
-        }
     }
-    let plots = PATHS.iter().enumerate().flat_map(|(path, (rate_mbps, rtt))| {
-        let lines = |value: &dyn Fn(&FlowReport) -> Option<f64>| -> Vec<Series> {
-            STACKS
-                .iter()
-                .enumerate()
-                .map(|(at, stack)| {
-                    let first = (path * STACKS.len() + at) * BUFFERS_BDP.len();
-                    let points = BUFFERS_BDP.iter().zip(&flows[first..]);
-                    let points =
-                        points.filter_map(|(buffer, flow)| Some((*buffer, value(flow)?)));
-                    Series::measured(stack.label, stack.colour, points.collect())
-                })
-                .collect()
-        };
-        let of = format!("{rate_mbps} Mbit/s, {} ms", rtt.as_millis());
-        [
-            Plot::new(
-                format!("Utilisation by buffer: {of}"),
-                Axis::log("buffer, BDP"),
-                Axis::linear("utilisation, %"),
-                Chart::Lines { series: lines(&|flow| Some(flow.utilisation * 100.0)) },
-            ),
-            Plot::new(
-                format!("95th percentile of the queueing delay by buffer: {of}"),
-                Axis::log("buffer, BDP"),
-                Axis::linear("queueing delay, ms"),
-                Chart::Lines { series: lines(&|flow| flow.queue_p95_ms) },
-            ),
-        ]
-    });
-    let plots = plots.collect();
-    Ok(Findings {
-        parameters: json!({
-            "rate_mbps": PATHS.map(|(rate, _)| rate),
-            "rtt_ms": PATHS.map(|(_, rtt)| rtt.as_millis() as u64),
-            "buffer_bdp": BUFFERS_BDP,
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots,
-        checks,
-        notes: vec![
-            "Utilisation counts all IP packets with data that arrive, queueing delay what a \
-             packet's one-way delay lay above the smallest one."
-                .to_owned(),
-        ],
-    })
+    table
+}
+
+/// The targets of TACK in a cell; other stacks have none.
+fn checks(((rate_mbps, rtt), stack, buffer_bdp): &Cell, flow: &FlowReport) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if *stack != Contender::TACK {
+        return checks;
+    }
+    let what = |what: &str| {
+        format!("{rate_mbps} Mbit/s, {} ms, {buffer_bdp} BDP: {what}", rtt.as_millis())
+    };
+    if *buffer_bdp >= 0.5 {
+        let used = flow.utilisation * 100.0;
+        checks.push(Check::at_least(what("utilisation"), used, "%", 95.0));
+    }
+    if *buffer_bdp >= DEEP_BDP {
+        let queue = queue_p95_rtts(flow, *rtt).unwrap_or(f64::NAN);
+        checks.push(Check::at_most(what("p95 of the queue"), queue, "RTT", 0.5));
+    }
+    checks
+}
+
+/// Utilisation and queueing delay on one path.
+fn plots((rate_mbps, rtt): &(f64, Duration), flows: &[FlowReport]) -> [Plot; 2] {
+    let lines = |value: &dyn Fn(&FlowReport) -> Option<f64>| -> Vec<Series> {
+        let by_stack = STACKS.iter().zip(flows.chunks(BUFFERS_BDP.len()));
+        let series = by_stack.map(|(stack, flows)| {
+            let points = BUFFERS_BDP.iter().zip(flows);
+            let points = points.filter_map(|(buffer, flow)| Some((*buffer, value(flow)?)));
+            Series::measured(stack.label, stack.colour, points.collect())
+        });
+        series.collect()
+    };
+    let of = format!("{rate_mbps} Mbit/s, {} ms", rtt.as_millis());
+    [
+        Plot::new(
+            format!("Utilisation by buffer: {of}"),
+            Axis::log("buffer, BDP"),
+            Axis::linear("utilisation, %"),
+            Chart::Lines { series: lines(&|flow| Some(flow.utilisation * 100.0)) },
+        ),
+        Plot::new(
+            format!("95th percentile of the queueing delay by buffer: {of}"),
+            Axis::log("buffer, BDP"),
+            Axis::linear("queueing delay, ms"),
+            Chart::Lines { series: lines(&|flow| flow.queue_p95_ms) },
+        ),
+    ]
 }

@@ -11,7 +11,7 @@ use super::links::{room, standard};
 use super::statistics::median;
 use super::summary::{self, gain_percent, median_flow};
 use super::{Contender, Context, Error, Experiment, Findings};
-use crate::report::{Axis, Chart, Colour, Plot, Series, Table};
+use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
 use crate::sim::Scenario;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -70,6 +70,15 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     Ok(findings)
 }
 
+/// What the UDP tool reaches in a room, Mbit/s.
+struct IdealRoom {
+    profile: Profile,
+    others: u32,
+    l1_mbps: f64,
+    l2_mbps: f64,
+    tack_mbps: f64,
+}
+
 /// The UDP tool: what contention alone is worth.
 fn measure_ideal(
     context: &Context,
@@ -93,7 +102,27 @@ fn measure_ideal(
         .iter()
         .map(|runs| median(runs.iter().map(|run| run.goodput_mbps)).unwrap_or_default())
         .collect();
+    let rooms = cells.chunks(acks.len()).zip(goodputs.chunks(acks.len())).filter_map(
+        |(cells, goodputs)| {
+            let &[(profile, others, _), ..] = cells else { return None };
+            let &[l1_mbps, l2_mbps, tack_mbps] = goodputs else { return None };
+            Some(IdealRoom { profile, others, l1_mbps, l2_mbps, tack_mbps })
+        },
+    );
+    let rooms: Vec<_> = rooms.collect();
+    let gains = ideal_gains(&rooms);
+    findings.checks.extend(ideal_checks(&gains));
+    findings.tables.push(ideal_table(&rooms));
+    findings.plots.push(Plot::new(
+        "Ideal gain of 50 ACKs a second over one for every second packet",
+        Axis::linear("other stations"),
+        Axis::linear("gain, %"),
+        Chart::Lines { series: gains },
+    ));
+    Ok(json!({ "duration_s": duration.as_secs_f64(), "warm_up_s": 1, "tack_hz": TACK_HZ }))
+}
 
+fn ideal_table(rooms: &[IdealRoom]) -> Table {
     let mut table = Table::new("Ideal goodput (UDP tool), and what 50 ACKs a second gain")
         .text("profile", "profile")
         .number("stations", "others", "", 0)
@@ -102,43 +131,44 @@ fn measure_ideal(
         .number("tack_mbps", "50 Hz", "Mbit/s", 2)
         .number("gain_l1_percent", "gain over L = 1", "%", 1)
         .number("gain_l2_percent", "gain over L = 2", "%", 1);
-    let mut series = Profile::ALL.map(|profile| {
-        Series::measured(standard(profile), Colour::nth(profile as usize), Vec::new())
-    });
-    for (cells, goodputs) in cells.chunks(acks.len()).zip(goodputs.chunks(acks.len())) {
-        let &[(profile, others, _), ..] = cells else { continue };
-        let &[first, second, tack] = goodputs else { continue };
-        let gain = gain_percent(tack, second);
+    for room in rooms {
         table.row([
-            standard(profile).into(),
-            others.into(),
-            first.into(),
-            second.into(),
-            tack.into(),
-            gain_percent(tack, first).into(),
-            gain.into(),
+            standard(room.profile).into(),
+            room.others.into(),
+            room.l1_mbps.into(),
+            room.l2_mbps.into(),
+            room.tack_mbps.into(),
+            gain_percent(room.tack_mbps, room.l1_mbps).into(),
+            gain_percent(room.tack_mbps, room.l2_mbps).into(),
         ]);
-        series[profile as usize].points.push((others.into(), gain));
     }
-    for (series, paper) in series.iter().zip([20.0, 26.3, 27.7, 28.1]) {
-        let busy = series
+    table
+}
+
+/// For each profile the gain over L = 2, by the number of other stations.
+fn ideal_gains(rooms: &[IdealRoom]) -> Vec<Series> {
+    let of_profile = |profile: Profile| {
+        let rooms = rooms.iter().filter(|room| room.profile == profile);
+        let points = rooms
+            .map(|room| (f64::from(room.others), gain_percent(room.tack_mbps, room.l2_mbps)));
+        Series::measured(standard(profile), Colour::nth(profile as usize), points.collect())
+    };
+    Profile::ALL.map(of_profile).into()
+}
+
+fn ideal_checks(gains: &[Series]) -> Vec<Check> {
+    let check = |(gains, paper): (&Series, f64)| {
+        let busy = gains
             .points
             .iter()
             .find(|(others, _)| (others - f64::from(BUSY_STATIONS)).abs() < 0.5);
-        findings.checks.push(summary::gain_check(
-            format!("{}, {BUSY_STATIONS} others: ideal gain over L = 2", series.label),
+        summary::gain_check(
+            format!("{}, {BUSY_STATIONS} others: ideal gain over L = 2", gains.label),
             busy.map_or(f64::NAN, |(_, gain)| *gain),
             (paper, " with real stacks"),
-        ));
-    }
-    findings.tables.push(table);
-    findings.plots.push(Plot::new(
-        "Ideal gain of 50 ACKs a second over one for every second packet",
-        Axis::linear("other stations"),
-        Axis::linear("gain, %"),
-        Chart::Lines { series: series.to_vec() },
-    ));
-    Ok(json!({ "duration_s": duration.as_secs_f64(), "warm_up_s": 1, "tack_hz": TACK_HZ }))
+        )
+    };
+    gains.iter().zip([20.0, 26.3, 27.7, 28.1]).map(check).collect()
 }
 
 /// Real stacks on 802.11g and n, in an empty room and in the busy one.

@@ -71,11 +71,45 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             let background = stations - 1;
             Ok(Emulation { background, uplink: true, duration, seed, ..new }.run()?)
         })?;
+    let mut checks = reference_checks(&cells, &goodputs);
+    checks.extend(closed_form_checks(&goodputs));
+    checks.extend(collision_checks(&saturated));
+    Ok(Findings {
+        parameters: json!({
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": 1,
+            "data_payload_bytes": 1472,
+            "ack_bytes": 64,
+            "b": { "preamble": "short", "cw_min": 31 },
+            "g": { "cw_min": 31 },
+            "n": { "ampdu_bytes": 21_700, "cw_min": 15 },
+            "ac": { "ampdu_bytes": 54_200, "cw_min": 15 },
+        }),
+        seeds,
+        tables: vec![table(&cells, &goodputs)],
+        plots: vec![plot(&goodputs)],
+        checks,
+        notes: vec![
+            "No constant of the model is fitted to these cells: they follow from the standard."
+                .to_owned(),
+        ],
+    })
+}
 
-    let of = |runs: &[Report], value: fn(&Report) -> f64| {
-        median(runs.iter().map(value)).unwrap_or_default()
-    };
-    let mut findings = Findings { seeds, ..Findings::default() };
+/// The median over the runs of a cell.
+fn median_of(runs: &[Report], value: fn(&Report) -> f64) -> f64 {
+    median(runs.iter().map(value)).unwrap_or_default()
+}
+
+fn goodput_mbps(runs: &[Report]) -> f64 {
+    median_of(runs, |run| run.goodput_mbps)
+}
+
+fn collision_percent(runs: &[Report]) -> f64 {
+    median_of(runs, |run| run.collision_rate) * 100.0
+}
+
+fn table(cells: &[(Profile, &Reference)], goodputs: &[Vec<Report>]) -> Table {
     let mut table = Table::new("Goodput of the UDP tool on a clean medium of two stations")
         .text("acks", "ACKs")
         .text("profile", "profile")
@@ -84,72 +118,59 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("difference_percent", "difference", "%", 2)
         .number("ampdu_mean", "MPDUs per PPDU", "", 1)
         .number("collision_percent", "collisions", "%", 2);
-    for ((profile, cell), runs) in cells.iter().zip(&goodputs) {
+    for ((profile, cell), runs) in cells.iter().zip(goodputs) {
         let reference = cell.mbps[*profile as usize];
-        let goodput = of(runs, |run| run.goodput_mbps);
+        let goodput = goodput_mbps(runs);
         table.row([
             cell.label.into(),
             standard(*profile).into(),
             goodput.into(),
             reference.into(),
             ((goodput / reference - 1.0) * 100.0).into(),
-            of(runs, |run| run.ampdu_mean).into(),
-            (of(runs, |run| run.collision_rate) * 100.0).into(),
+            median_of(runs, |run| run.ampdu_mean).into(),
+            collision_percent(runs).into(),
         ]);
+    }
+    table
+}
+
+fn reference_checks(cells: &[(Profile, &Reference)], goodputs: &[Vec<Report>]) -> Vec<Check> {
+    let check = |((profile, cell), runs): (&(Profile, &Reference), &Vec<Report>)| {
         let what = format!("{}, {}", standard(*profile), cell.label);
-        findings.checks.push(Check::model_near(
-            what,
-            goodput,
-            "Mbit/s",
-            reference,
-            CELL_PERCENT,
-        ));
-    }
-    for (profile, runs) in Profile::ALL.into_iter().zip(&goodputs) {
+        let reference = cell.mbps[*profile as usize];
+        Check::model_near(what, goodput_mbps(runs), "Mbit/s", reference, CELL_PERCENT)
+    };
+    cells.iter().zip(goodputs).map(check).collect()
+}
+
+/// Of the first cells, which are without ACKs.
+fn closed_form_checks(goodputs: &[Vec<Report>]) -> Vec<Check> {
+    let check = |(profile, runs): (Profile, &Vec<Report>)| {
+        let what = format!("{}, a lone station against the closed form", standard(profile));
         let expected = closed_form(&Parameters::from(profile));
-        findings.checks.push(Check::model_near(
-            format!("{}, a lone station against the closed form", standard(profile)),
-            of(runs, |run| run.goodput_mbps),
-            "Mbit/s",
-            expected,
-            CLOSED_FORM_PERCENT,
-        ));
-    }
-    for ((profile, cw_min, stages, stations), runs) in COLLISIONS.into_iter().zip(&saturated) {
+        Check::model_near(what, goodput_mbps(runs), "Mbit/s", expected, CLOSED_FORM_PERCENT)
+    };
+    Profile::ALL.into_iter().zip(goodputs).map(check).collect()
+}
+
+/// Of saturated stations, against Bianchi's model.
+fn collision_checks(saturated: &[Vec<Report>]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for ((profile, cw_min, stages, stations), runs) in COLLISIONS.into_iter().zip(saturated) {
         let expected = bianchi(stations, cw_min, stages) * 100.0;
-        let seen = of(runs, |run| run.collision_rate) * 100.0;
+        let seen = collision_percent(runs);
         let what = format!(
             "{}, CWmin {cw_min}, {stations} saturated stations: collisions",
             standard(profile)
         );
-        findings.checks.push(Check {
+        let range = expected - BIANCHI_POINTS..=expected + BIANCHI_POINTS;
+        checks.push(Check {
             expected: format!("{expected:.2} ± {BIANCHI_POINTS} % (Bianchi)"),
             seen: format!("{seen:.2} %"),
-            ..Check::model(
-                what,
-                seen,
-                "%",
-                expected - BIANCHI_POINTS..=expected + BIANCHI_POINTS,
-            )
+            ..Check::model(what, seen, "%", range)
         });
     }
-    findings.plots.push(plot(&goodputs));
-    findings.tables.push(table);
-    findings.parameters = json!({
-        "duration_s": duration.as_secs_f64(),
-        "warm_up_s": 1,
-        "data_payload_bytes": 1472,
-        "ack_bytes": 64,
-        "b": { "preamble": "short", "cw_min": 31 },
-        "g": { "cw_min": 31 },
-        "n": { "ampdu_bytes": 21_700, "cw_min": 15 },
-        "ac": { "ampdu_bytes": 54_200, "cw_min": 15 },
-    });
-    findings.notes.push(
-        "No constant of the model is fitted to these cells: they follow from the standard."
-            .to_owned(),
-    );
-    Ok(findings)
+    checks
 }
 
 /// How far off the reference, so that b and ac fit into one picture.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tack_link::PathSpec;
 use tacklib::CcParameters;
 
@@ -168,6 +168,97 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let saved = if cell.resumes { observe(cell.path, seed)? } else { None };
         run(cell, saved, seed)
     })?;
+    let pairs: Vec<_> = cells
+        .chunks(2)
+        .zip(runs.chunks(2))
+        .map(|(cells, runs)| Pair::of(cells, runs))
+        .collect();
+    Ok(Findings {
+        parameters: json!({
+            "first_bytes": FIRST_BYTES,
+            "buffer_bdp": 1.0,
+            "times_slower": TIMES_SLOWER,
+            "times_longer": TIMES_LONGER,
+        }),
+        seeds,
+        tables: vec![table(&pairs)],
+        plots: Vec::new(),
+        checks: pairs.iter().filter_map(Pair::check).collect(),
+        notes: vec![
+            "The buffer is one BDP of the path as it is now. What CUBIC gets is its mean from the \
+             start of the other connection on, for 10 s on the wide path and for 30 s on the long one."
+                .to_owned(),
+        ],
+    })
+}
+
+/// A connection that knows nothing, and one that resumes: medians over the seeds.
+struct Pair {
+    path: Path,
+    now: Now,
+    megabytes: f64,
+    without: FlowReport,
+    resumed: FlowReport,
+    rival_without_mbps: Option<f64>,
+    rival_resumed_mbps: Option<f64>,
+}
+
+impl Pair {
+    /// Of two cells that differ in what the connection knows.
+    fn of(cells: &[Cell], runs: &[Vec<ScenarioReport>]) -> Self {
+        let Cell { path, bytes, now, .. } = cells[0];
+        let (without, resumed) = (&runs[0], &runs[1]);
+        Self {
+            path,
+            now,
+            megabytes: bytes as f64 / 1e6,
+            without: median_flow(without, 0),
+            resumed: median_flow(resumed, 0),
+            rival_without_mbps: rival_mbps(without, path),
+            rival_resumed_mbps: rival_mbps(resumed, path),
+        }
+    }
+
+    /// How many times as long the one that resumes takes; none where the other does not end.
+    fn times(&self) -> Option<f64> {
+        Some(seconds(&self.resumed) / seconds(&self.without)).filter(|times| *times > 0.0)
+    }
+
+    fn row(&self) -> [Value; 11] {
+        let trigger = self.resumed.careful_resume.and_then(|resume| resume.trigger);
+        [
+            self.path.label.into(),
+            self.now.label().into(),
+            self.megabytes.into(),
+            self.without.completion_ms.map(|ms| ms / 1e3).into(),
+            self.resumed.completion_ms.map(|ms| ms / 1e3).into(),
+            self.times().into(),
+            self.without.lost.into(),
+            self.resumed.lost.into(),
+            trigger.unwrap_or("none").into(),
+            self.rival_without_mbps.into(),
+            self.rival_resumed_mbps.into(),
+        ]
+    }
+
+    /// A path that others use has no target.
+    fn check(&self) -> Option<Check> {
+        let most = match self.now {
+            Now::Same => 1.0,
+            Now::Slower | Now::Longer => MOST_LATER,
+            Now::Shared => return None,
+        };
+        let what = format!(
+            "{}, {}, {:.0} MB: resumed to not",
+            self.path.label,
+            self.now.label(),
+            self.megabytes
+        );
+        Some(Check::at_most(what, self.times().unwrap_or(f64::NAN), "", most))
+    }
+}
+
+fn table(pairs: &[Pair]) -> Table {
     let mut table =
         Table::new("A connection of 2 or 20 MB, after one of 20 MB over the same path")
             .text("path", "path then")
@@ -181,55 +272,10 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             .text("trigger", "ended by")
             .number("rival_first_mbps", "CUBIC without", "Mbit/s", 1)
             .number("rival_second_mbps", "resumed", "Mbit/s", 1);
-    let mut checks = Vec::new();
-    for (pair, runs) in cells.chunks(2).zip(runs.chunks(2)) {
-        let [Cell { path, bytes, now, .. }, _] = *pair else { continue };
-        let [without, with] = runs else { continue };
-        let (first, second) = (median_flow(without, 0), median_flow(with, 0));
-        let times = Some(seconds(&second) / seconds(&first)).filter(|times| *times > 0.0);
-        let megabytes = bytes as f64 / 1e6;
-        let trigger = second.careful_resume.and_then(|resume| resume.trigger);
-        table.row([
-            path.label.into(),
-            now.label().into(),
-            megabytes.into(),
-            first.completion_ms.map(|ms| ms / 1e3).into(),
-            second.completion_ms.map(|ms| ms / 1e3).into(),
-            times.into(),
-            first.lost.into(),
-            second.lost.into(),
-            trigger.unwrap_or("none").into(),
-            rival_mbps(without, path).into(),
-            rival_mbps(with, path).into(),
-        ]);
-        let what =
-            format!("{}, {}, {megabytes:.0} MB: resumed to not", path.label, now.label());
-        let times = times.unwrap_or(f64::NAN);
-        match now {
-            Now::Same => checks.push(Check::at_most(what, times, "", 1.0)),
-            Now::Slower | Now::Longer => {
-                checks.push(Check::at_most(what, times, "", MOST_LATER));
-            }
-            Now::Shared => {}
-        }
+    for pair in pairs {
+        table.row(pair.row());
     }
-    Ok(Findings {
-        parameters: json!({
-            "first_bytes": FIRST_BYTES,
-            "buffer_bdp": 1.0,
-            "times_slower": TIMES_SLOWER,
-            "times_longer": TIMES_LONGER,
-        }),
-        seeds,
-        tables: vec![table],
-        plots: Vec::new(),
-        checks,
-        notes: vec![
-            "The buffer is one BDP of the path as it is now. What CUBIC gets is its mean from the \
-             start of the other connection on, for 10 s on the wide path and for 30 s on the long one."
-                .to_owned(),
-        ],
-    })
+    table
 }
 
 #[cfg(test)]

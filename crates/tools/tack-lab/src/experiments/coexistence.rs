@@ -50,6 +50,13 @@ struct Times {
     warm_up: Duration,
 }
 
+impl Times {
+    /// From when on both flows count.
+    fn counted_from(self) -> Duration {
+        BEFORE + self.warm_up
+    }
+}
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 3);
     let seeds_of_others = context.seeds(3, 1);
@@ -57,58 +64,24 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         duration: Duration::from_secs(context.pick(120, 45)),
         warm_up: Duration::from_secs(context.pick(20, 10)),
     };
-    let warm_up = times.warm_up;
     let cells: Vec<Cell> = PATHS
         .iter()
         .flat_map(|path| RIVALS.map(|rival| (*path, Contender::TACK, rival)))
         .collect();
     let runs = simulate(context, &cells, &seeds, times)?;
-
-    let mut table = Table::new("Share of the TACK flow: 50 % is equal")
-        .text("link", "link")
-        .number("rtt_ms", "RTT", "ms", 0)
-        .text("beside", "beside")
-        .number("share_percent", "share", "%", 1)
-        .number("jain", "Jain", "", 3)
-        .number("goodput_mbps", "both", "Mbit/s", 2)
-        .number("queue_p95_ms", "queue p95", "ms", 1)
-        .number("lost_percent", "TACK's data lost", "%", 2);
-    let mut checks = Vec::new();
-    for (((rate, rtt, buffer), _, rival), runs) in cells.iter().zip(&runs) {
-        let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
-            median(runs.iter().filter_map(value))
-        };
-        let goodputs = |run: &ScenarioReport| goodputs_from(run, BEFORE + warm_up);
-        let share = over(&|run| Some(share_from(run, BEFORE + warm_up)));
-        let link = name(*rate, *buffer);
-        table.row([
-            link.clone().into(),
-            (*rtt).into(),
-            rival.label.into(),
-            share.into(),
-            over(&|run| jain(&goodputs(run))).into(),
-            over(&|run| Some(goodputs(run).iter().sum())).into(),
-            over(&|run| run.flows[0].queue_p95_ms).into(),
-            over(&|run| {
-                let flow = &run.flows[0];
-                Some(100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64)
-            })
-            .into(),
-        ]);
-        let what = format!("{link}, {rtt} ms: TACK's share beside {}", rival.label);
-        checks.push(Check::between(what, share.unwrap_or(f64::NAN), "%", FAIR.0..=FAIR.1));
-    }
+    let others = in_its_place(context, &seeds_of_others, times)?;
+    let from = times.counted_from();
     Ok(Findings {
         parameters: json!({
             "duration_s": times.duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
+            "warm_up_s": times.warm_up.as_secs_f64(),
             "tack_starts_after_s": BEFORE.as_secs_f64(),
             "seeds_of_others": seeds_of_others,
         }),
         seeds,
-        tables: vec![table, in_its_place(context, &seeds_of_others, times)?],
+        tables: vec![table(&cells, &runs, from), others],
         plots: Vec::new(),
-        checks,
+        checks: cells.iter().zip(&runs).map(|(cell, runs)| check(cell, runs, from)).collect(),
         notes: vec![
             "The other flow is there first, and has filled the buffer when TACK's begins."
                 .to_owned(),
@@ -119,6 +92,55 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 .to_owned(),
         ],
     })
+}
+
+fn table(cells: &[Cell], runs: &[Vec<ScenarioReport>], from: Duration) -> Table {
+    let mut table = Table::new("Share of the TACK flow: 50 % is equal")
+        .text("link", "link")
+        .number("rtt_ms", "RTT", "ms", 0)
+        .text("beside", "beside")
+        .number("share_percent", "share", "%", 1)
+        .number("jain", "Jain", "", 3)
+        .number("goodput_mbps", "both", "Mbit/s", 2)
+        .number("queue_p95_ms", "queue p95", "ms", 1)
+        .number("lost_percent", "TACK's data lost", "%", 2);
+    for (((rate, rtt, buffer), _, rival), runs) in cells.iter().zip(runs) {
+        let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
+            median(runs.iter().filter_map(value))
+        };
+        let goodputs = |run: &ScenarioReport| goodputs_from(run, from);
+        table.row([
+            name(*rate, *buffer).into(),
+            (*rtt).into(),
+            rival.label.into(),
+            median_share(runs, from).into(),
+            over(&|run| jain(&goodputs(run))).into(),
+            over(&|run| Some(goodputs(run).iter().sum())).into(),
+            over(&|run| run.flows[0].queue_p95_ms).into(),
+            over(&|run| {
+                let flow = &run.flows[0];
+                Some(100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64)
+            })
+            .into(),
+        ]);
+    }
+    table
+}
+
+fn check(
+    ((rate, rtt, buffer), _, rival): &Cell,
+    runs: &[ScenarioReport],
+    from: Duration,
+) -> Check {
+    let link = name(*rate, *buffer);
+    let what = format!("{link}, {rtt} ms: TACK's share beside {}", rival.label);
+    let share = median_share(runs, from).unwrap_or(f64::NAN);
+    Check::between(what, share, "%", FAIR.0..=FAIR.1)
+}
+
+/// The share of the flow that begins later, in percent, from a moment on.
+fn median_share(runs: &[ScenarioReport], from: Duration) -> Option<f64> {
+    median(runs.iter().map(|run| share_from(run, from)))
 }
 
 /// What flows of the other kinds have in TACK's place.
@@ -140,11 +162,8 @@ fn in_its_place(context: &Context, seeds: &[u64], times: Times) -> Result<Table,
         .number("quiche_bbr2_percent", "quiche BBR2", "%", 1);
     for (cells, runs) in cells.chunks(OTHERS.len()).zip(runs.chunks(OTHERS.len())) {
         let Some(((rate, rtt, buffer), _, first)) = cells.first() else { continue };
-        let share = |runs: &Vec<ScenarioReport>| {
-            median(runs.iter().map(|run| share_from(run, BEFORE + times.warm_up)))
-        };
         let mut row = vec![name(*rate, *buffer).into(), (*rtt).into(), first.label.into()];
-        row.extend(runs.iter().map(|runs| share(runs).into()));
+        row.extend(runs.iter().map(|runs| median_share(runs, times.counted_from()).into()));
         table.row(row);
     }
     Ok(table)

@@ -32,28 +32,86 @@ const STACKS: [Contender; 5] = [
     Contender::QUICHE_CUBIC,
     Contender::QUINN,
 ];
+const TACK: usize = 0;
+const QUICHE_BBR: usize = 2;
+
+/// When the flows begin, and when the run ends.
+#[derive(Clone, Copy)]
+struct Schedule {
+    /// Between the starts of two flows.
+    step: Duration,
+}
+
+impl Schedule {
+    fn start(self, flow: u32) -> Duration {
+        self.step * flow
+    }
+
+    fn duration(self) -> Duration {
+        self.step * (FLOWS + 1)
+    }
+
+    /// When the last flow begins, seconds.
+    fn last_s(self) -> f64 {
+        self.start(FLOWS - 1).as_secs_f64()
+    }
+
+    /// When the last flow has been there for a step, seconds.
+    fn settled_s(self) -> f64 {
+        self.last_s() + self.step.as_secs_f64()
+    }
+
+    fn end_s(self) -> f64 {
+        self.duration().as_secs_f64()
+    }
+}
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let rate_mbps = context.pick(100.0, 40.0);
-    let step = Duration::from_secs(context.pick(15, 8));
-    let duration = step * (FLOWS + 1);
+    let schedule = Schedule { step: Duration::from_secs(context.pick(15, 8)) };
     let bin = Duration::from_secs(1);
     let runs = context.simulate(&STACKS, &seeds, |stack, seed| {
-        let flow = |index| Flow { start: step * index, ..stack.flow(PathSpec::with_rtt(RTT)) };
+        let path = PathSpec::with_rtt(RTT);
+        let flow = |index| Flow { start: schedule.start(index), ..stack.flow(path) };
         let scenario = Scenario {
             link: pipe(rate_mbps, 1.0)?,
             flows: (0..FLOWS).map(flow).collect(),
-            duration,
+            duration: schedule.duration(),
             warm_up: Duration::ZERO,
             bin,
             seed,
         };
         Ok((stack.label.to_owned(), scenario))
     })?;
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": rate_mbps,
+            "rtt_ms": RTT.as_millis() as u64,
+            "buffer_bdp": 1.0,
+            "flows": FLOWS,
+            "flow_starts_every_s": schedule.step.as_secs_f64(),
+            "duration_s": schedule.end_s(),
+            "warm_up_s": 0,
+            "bin_s": bin.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(schedule, &runs)],
+        plots: vec![
+            goodput_plot(&STACKS[TACK], &runs[TACK]),
+            goodput_plot(&STACKS[QUICHE_BBR], &runs[QUICHE_BBR]),
+            fairness_plot(&runs),
+        ],
+        checks: checks(schedule, &runs[TACK]),
+        notes: vec![
+            "The halves of the table: the time of one start after the last flow came, and the \
+             rest. Plots show the first seed."
+                .to_owned(),
+        ],
+    })
+}
 
-    let last = (step * (FLOWS - 1)).as_secs_f64();
-    let settled = last + step.as_secs_f64();
+fn table(schedule: Schedule, runs: &[Vec<ScenarioReport>]) -> Table {
     let mut table = Table::new("While all four flows are there")
         .text("stack", "stack")
         .number("jain_first", "Jain, first half", "", 3)
@@ -61,102 +119,84 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("goodput_mbps", "all flows", "Mbit/s", 2)
         .number("smallest_mbps", "smallest", "Mbit/s", 2)
         .number("largest_mbps", "largest", "Mbit/s", 2);
-    let mut fairness = Vec::new();
-    let mut last_quarter = Vec::new();
-    let mut within_ten = Vec::new();
-    for (stack, runs) in STACKS.iter().zip(&runs) {
+    let (last, settled, end) = (schedule.last_s(), schedule.settled_s(), schedule.end_s());
+    for (stack, runs) in STACKS.iter().zip(runs) {
         let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
             median(runs.iter().filter_map(value))
         };
-        let end = duration.as_secs_f64();
         let shares = |run: &ScenarioReport| goodputs(run, settled, end);
-        let fair = over(&|run| jain(&shares(run)));
-        fairness.push(fair);
-        last_quarter.push(over(&|run| jain(&goodputs(run, 0.75 * end, end))));
-        let ten = last + SOON_S;
-        within_ten.push(over(&|run| jain(&goodputs(run, ten - SOON_SPAN_S, ten))));
         table.row([
             stack.label.into(),
-            over(&|run| jain(&goodputs(run, last, settled))).into(),
-            fair.into(),
+            median_jain(runs, last, settled).into(),
+            median_jain(runs, settled, end).into(),
             over(&|run| Some(shares(run).iter().sum())).into(),
             over(&|run| shares(run).into_iter().reduce(f64::min)).into(),
             over(&|run| shares(run).into_iter().reduce(f64::max)).into(),
         ]);
     }
+    table
+}
 
-    let index = STACKS.iter().zip(&runs).filter_map(|(stack, runs)| {
-        Some(Series::measured(stack.label, stack.colour, jain_over_time(runs.first()?)))
-    });
-    let shares = |at: usize| {
-        let flows = runs[at].first().into_iter().flat_map(|run| &run.flows);
-        let lines = flows.zip(1..).map(|(flow, number)| {
-            let points = flow.timeline.iter().map(|bin| (bin.at, bin.goodput_mbps));
-            Series::measured(
-                format!("flow {number}"),
-                Colour::nth(number - 1),
-                points.collect(),
-            )
-        });
-        Plot::new(
-            format!("Goodput of four flows: {}", STACKS[at].label),
-            Axis::linear("time, s"),
-            Axis::linear("goodput, Mbit/s"),
-            Chart::Steps { series: lines.collect() },
-        )
-    };
-    let plots = vec![
-        shares(0),
-        shares(2),
-        Plot::new(
-            "Fairness among the flows that are there",
-            Axis::linear("time, s"),
-            Axis::linear("Jain's index"),
-            Chart::Steps { series: index.collect() },
-        ),
-    ];
-    let shown = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.3}"));
-    let checks = vec![
+/// Of the runs of TACK.
+fn checks(schedule: Schedule, runs: &[ScenarioReport]) -> Vec<Check> {
+    let end = schedule.end_s();
+    let soon = schedule.last_s() + SOON_S;
+    let fair = median_jain(runs, schedule.settled_s(), end);
+    let fair_soon = median_jain(runs, soon - SOON_SPAN_S, soon);
+    let fair_late = median_jain(runs, 0.75 * end, end);
+    vec![
         Check::paper(
             "Jain's index of four TACK flows at the end",
-            shown(fairness[0]),
+            fair.map_or("none".into(), |fair| format!("{fair:.3}")),
             "equal shares, as with BBR",
-            fairness[0].is_some_and(|fair| fair > 0.95),
+            fair.is_some_and(|fair| fair > 0.95),
         ),
         Check::at_least(
             "Jain's index of four TACK flows, 5 to 10 s after the last has begun",
-            within_ten[0].unwrap_or(f64::NAN),
+            fair_soon.unwrap_or(f64::NAN),
             "",
             LEAST_JAIN,
         ),
         Check::at_least(
             "Jain's index of four TACK flows in the last quarter of the run",
-            last_quarter[0].unwrap_or(f64::NAN),
+            fair_late.unwrap_or(f64::NAN),
             "",
             LEAST_JAIN,
         ),
-    ];
-    Ok(Findings {
-        parameters: json!({
-            "rate_mbps": rate_mbps,
-            "rtt_ms": RTT.as_millis() as u64,
-            "buffer_bdp": 1.0,
-            "flows": FLOWS,
-            "flow_starts_every_s": step.as_secs_f64(),
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": 0,
-            "bin_s": bin.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots,
-        checks,
-        notes: vec![
-            "The halves of the table: the time of one start after the last flow came, and the \
-             rest. Plots show the first seed."
-                .to_owned(),
-        ],
-    })
+    ]
+}
+
+/// Each flow of a stack in its first run.
+fn goodput_plot(stack: &Contender, runs: &[ScenarioReport]) -> Plot {
+    let flows = runs.first().into_iter().flat_map(|run| &run.flows);
+    let lines = flows.zip(1..).map(|(flow, number)| {
+        let points = flow.timeline.iter().map(|bin| (bin.at, bin.goodput_mbps));
+        Series::measured(format!("flow {number}"), Colour::nth(number - 1), points.collect())
+    });
+    Plot::new(
+        format!("Goodput of four flows: {}", stack.label),
+        Axis::linear("time, s"),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Steps { series: lines.collect() },
+    )
+}
+
+/// Each stack in its first run.
+fn fairness_plot(runs: &[Vec<ScenarioReport>]) -> Plot {
+    let index = STACKS.iter().zip(runs).filter_map(|(stack, runs)| {
+        Some(Series::measured(stack.label, stack.colour, jain_over_time(runs.first()?)))
+    });
+    Plot::new(
+        "Fairness among the flows that are there",
+        Axis::linear("time, s"),
+        Axis::linear("Jain's index"),
+        Chart::Steps { series: index.collect() },
+    )
+}
+
+/// Jain's index over a stretch of time: the median over the runs.
+fn median_jain(runs: &[ScenarioReport], from: f64, to: f64) -> Option<f64> {
+    median(runs.iter().filter_map(|run| jain(&goodputs(run, from, to))))
 }
 
 /// Mean goodput of each flow over a stretch of time.

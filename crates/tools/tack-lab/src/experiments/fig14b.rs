@@ -46,6 +46,14 @@ const STACKS: [Contender; 11] = [
     Contender::QUINN.acknowledging("quinn L=16", Acks::Every(16)),
 ];
 
+/// Places in [`STACKS`].
+const EVERY_SECOND: usize = 1;
+const TACK_L16: usize = 4;
+const TACK: usize = 5;
+const QUINN_L16: usize = 10;
+/// The first flow with losses.
+const LOSSY: usize = STACKS.len();
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(60, 8));
@@ -65,79 +73,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((format!("{}, loss {loss}", stack.label), scenario))
     })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
-    // UDP that is acknowledged as often as TACK does, equation (4): nothing reacts to anything.
-    let tack_hz = emulation::Acks::Hz(TACK_BETA / RTT.as_secs_f64());
-    let ideal = context.each(&[tack_hz], &seeds, |acks, seed| {
-        let emulation = Emulation::new(Parameters::from(Profile::N));
-        Ok(Emulation { acks: *acks, seed, ..emulation }.run()?.goodput_mbps)
-    })?;
-    let ideal = median(ideal.into_iter().flatten()).unwrap_or(f64::NAN);
-    let udp_mbps = |flow: &FlowReport| flow.utilisation * udp_baseline(Profile::N);
-
-    let mut table = summary::columns(
-        Table::new("802.11n, RTT 80 ms")
-            .number("loss_percent", "loss", "%", 1)
-            .text("stack", "stack"),
-    );
-    for ((loss, stack), flow) in cells.iter().zip(&flows) {
-        table.row(summary::row([(loss * 100.0).into(), stack.label.into()], flow));
-    }
-    let goodputs = |from: usize, count: usize| {
-        flows[from..from + count].iter().map(|flow| Some(flow.goodput_mbps))
-    };
-    let lossy = STACKS.len();
-    let plot = Plot::new(
-        "Goodput on 802.11n at 80 ms",
-        Axis::linear("data packets per ACK"),
-        Axis::linear("goodput, Mbit/s"),
-        Chart::Bars {
-            groups: GROUPS.map(str::to_owned).to_vec(),
-            series: vec![
-                BarSeries::measured("tacklib", Colour::Blue, goodputs(0, 6)),
-                BarSeries::measured("tacklib, 0.1 % loss", Colour::Sky, goodputs(lossy, 6)),
-                BarSeries::measured("quinn CUBIC", Colour::Green, goodputs(6, 5)),
-                BarSeries::measured(
-                    "quinn CUBIC, 0.1 % loss",
-                    Colour::Pink,
-                    goodputs(lossy + 6, 5),
-                ),
-                BarSeries::reference("paper, TCP", Colour::Grey, PAPER_MBPS.map(Some)),
-            ],
-        },
-    );
-    let mbps = |at: usize| flows[at].goodput_mbps;
-    let gain = summary::gain_percent(mbps(5), mbps(1));
-    let paper_gain = summary::gain_percent(PAPER_MBPS[5], PAPER_MBPS[1]);
-    let checks = vec![
-        Check::paper_or_better(
-            "TACK",
-            format!("{:.1} Mbit/s", mbps(5)),
-            format!("{:.0} Mbit/s", PAPER_MBPS[5]),
-            (mbps(5) / PAPER_MBPS[5] - 1.0).abs() < 0.03,
-            mbps(5) > PAPER_MBPS[5],
-        ),
-        summary::gain_check("TACK over L = 2", gain, (paper_gain, "")),
-        Check::paper(
-            "TACK is faster than any L, at either loss",
-            format!("{:.1} and {:.1} Mbit/s", mbps(5), mbps(lossy + 5)),
-            "faster",
-            [0, lossy].into_iter().all(|from| {
-                (0..STACKS.len()).all(|at| at == 5 || mbps(from + at) <= mbps(from + 5))
-            }),
-        ),
-        Check::paper(
-            "L = 16 without TACK's other mechanisms",
-            format!("tacklib {:.1}, quinn {:.1} Mbit/s", mbps(4), mbps(10)),
-            "about 0 Mbit/s",
-            mbps(4).max(mbps(10)) < NONE_MBPS,
-        ),
-        Check::at_least(
-            format!("TACK's UDP payload of the ideal {ideal:.1} Mbit/s at 50 ACKs a second"),
-            100.0 * udp_mbps(&flows[5]) / ideal,
-            "%",
-            98.0,
-        ),
-    ];
+    let ideal_mbps = ideal_mbps(context, &seeds)?;
     Ok(Findings {
         parameters: json!({
             "profile": "n",
@@ -148,20 +84,111 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "warm_up_s": warm_up.as_secs_f64(),
         }),
         seeds,
-        tables: vec![table],
-        plots: vec![plot],
-        checks,
-        notes: vec![
-            "quinn is asked for every L-th packet by its ACK-frequency extension, and acknowledges \
-             once what arrives at one time; tacklib with L sends an ACK for every L-th packet even \
-             then. Plain quiche has no setting for it."
-                .to_owned(),
-            "Here the medium is clean, and TACK sends fewer ACKs than the paper's: its goodput agrees \
-             if it is within 3 % of the paper's."
-                .to_owned(),
-            "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did: with L = 16 \
-             it has its goodput, and differs from the paper."
-                .to_owned(),
-        ],
+        tables: vec![table(&cells, &flows)],
+        plots: vec![plot(&flows)],
+        checks: checks(&flows, ideal_mbps),
+        notes: notes(),
     })
+}
+
+/// Goodput of UDP that is acknowledged at TACK's frequency, equation (4).
+fn ideal_mbps(context: &Context, seeds: &[u64]) -> Result<f64, Error> {
+    // The tool has no congestion control: nothing reacts to anything.
+    let tack_hz = emulation::Acks::Hz(TACK_BETA / RTT.as_secs_f64());
+    let runs = context.each(&[tack_hz], seeds, |acks, seed| {
+        let emulation = Emulation::new(Parameters::from(Profile::N));
+        Ok(Emulation { acks: *acks, seed, ..emulation }.run()?.goodput_mbps)
+    })?;
+    Ok(median(runs.into_iter().flatten()).unwrap_or(f64::NAN))
+}
+
+fn table(cells: &[(f64, Contender)], flows: &[FlowReport]) -> Table {
+    let mut table = summary::columns(
+        Table::new("802.11n, RTT 80 ms")
+            .number("loss_percent", "loss", "%", 1)
+            .text("stack", "stack"),
+    );
+    for ((loss, stack), flow) in cells.iter().zip(flows) {
+        table.row(summary::row([(loss * 100.0).into(), stack.label.into()], flow));
+    }
+    table
+}
+
+fn plot(flows: &[FlowReport]) -> Plot {
+    let goodputs = |from: usize, count: usize| {
+        flows[from..from + count].iter().map(|flow| Some(flow.goodput_mbps))
+    };
+    Plot::new(
+        "Goodput on 802.11n at 80 ms",
+        Axis::linear("data packets per ACK"),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Bars {
+            groups: GROUPS.map(str::to_owned).to_vec(),
+            series: vec![
+                BarSeries::measured("tacklib", Colour::Blue, goodputs(0, 6)),
+                BarSeries::measured("tacklib, 0.1 % loss", Colour::Sky, goodputs(LOSSY, 6)),
+                BarSeries::measured("quinn CUBIC", Colour::Green, goodputs(6, 5)),
+                BarSeries::measured(
+                    "quinn CUBIC, 0.1 % loss",
+                    Colour::Pink,
+                    goodputs(LOSSY + 6, 5),
+                ),
+                BarSeries::reference("paper, TCP", Colour::Grey, PAPER_MBPS.map(Some)),
+            ],
+        },
+    )
+}
+
+fn checks(flows: &[FlowReport], ideal_mbps: f64) -> Vec<Check> {
+    let mbps = |at: usize| flows[at].goodput_mbps;
+    let gain = summary::gain_percent(mbps(TACK), mbps(EVERY_SECOND));
+    let paper_gain = summary::gain_percent(PAPER_MBPS[TACK], PAPER_MBPS[EVERY_SECOND]);
+    let udp_mbps = flows[TACK].utilisation * udp_baseline(Profile::N);
+    vec![
+        Check::paper_or_better(
+            "TACK",
+            format!("{:.1} Mbit/s", mbps(TACK)),
+            format!("{:.0} Mbit/s", PAPER_MBPS[TACK]),
+            (mbps(TACK) / PAPER_MBPS[TACK] - 1.0).abs() < 0.03,
+            mbps(TACK) > PAPER_MBPS[TACK],
+        ),
+        summary::gain_check("TACK over L = 2", gain, (paper_gain, "")),
+        Check::paper(
+            "TACK is faster than any L, at either loss",
+            format!("{:.1} and {:.1} Mbit/s", mbps(TACK), mbps(LOSSY + TACK)),
+            "faster",
+            [0, LOSSY].into_iter().all(|from| {
+                (0..STACKS.len()).all(|at| at == TACK || mbps(from + at) <= mbps(from + TACK))
+            }),
+        ),
+        Check::paper(
+            "L = 16 without TACK's other mechanisms",
+            format!("tacklib {:.1}, quinn {:.1} Mbit/s", mbps(TACK_L16), mbps(QUINN_L16)),
+            "about 0 Mbit/s",
+            mbps(TACK_L16).max(mbps(QUINN_L16)) < NONE_MBPS,
+        ),
+        Check::at_least(
+            format!(
+                "TACK's UDP payload of the ideal {ideal_mbps:.1} Mbit/s at 50 ACKs a second"
+            ),
+            100.0 * udp_mbps / ideal_mbps,
+            "%",
+            98.0,
+        ),
+    ]
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "quinn is asked for every L-th packet by its ACK-frequency extension, and acknowledges \
+         once what arrives at one time; tacklib with L sends an ACK for every L-th packet even \
+         then. Plain quiche has no setting for it."
+            .to_owned(),
+        "Here the medium is clean, and TACK sends fewer ACKs than the paper's: its goodput agrees \
+         if it is within 3 % of the paper's."
+            .to_owned(),
+        "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did: with L = 16 \
+         it has its goodput, and differs from the paper."
+            .to_owned(),
+    ]
 }

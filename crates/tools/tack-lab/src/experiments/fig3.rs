@@ -70,16 +70,55 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(60, 5));
     let cells: Vec<_> = ROOMS.iter().flat_map(|room| LS.map(|l| (*room, l))).collect();
-    let runs = context.each(&cells, &seeds, |(room, l), seed| {
+    let reports = context.each(&cells, &seeds, |(room, l), seed| {
         Ok(Emulation { duration, seed, ..emulation(room, *l)? }.run()?)
     })?;
-    let of = |room: &Room, l: u32, value: fn(&Report) -> f64| {
-        let at = cells.iter().position(|cell| cell == &(*room, l));
-        median(at.map(|at| &runs[at]).into_iter().flatten().map(value)).unwrap_or_default()
-    };
+    let runs = Runs { cells, reports };
+    Ok(Findings {
+        parameters: json!({
+            "profile": PROFILE.name(),
+            "offered_mbps": OFFERED_MBPS,
+            "ack_bytes": 64,
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": 1,
+            "others": BUSY_STATIONS,
+            "busy_mbps_each": background_mbps(PROFILE, BUSY),
+            "crowded_mbps_each": background_mbps(PROFILE, CROWDED),
+        }),
+        seeds,
+        tables: vec![table(&runs)],
+        plots: vec![plot(&runs)],
+        checks: checks(&runs),
+        notes: vec![
+            "Two stations that follow the standard carry 100 Mbit/s whatever L is: an A-MPDU of \
+             data is answered by an A-MPDU of ACKs. The paper's numbers need a medium with less \
+             air to spare: here ten others take 5 % (busy) or 45 % (crowded) of it."
+                .to_owned(),
+        ],
+    })
+}
 
-    let goodput = |run: &Report| run.goodput_mbps;
+/// All runs of each room and each L.
+struct Runs {
+    cells: Vec<(Room, u32)>,
+    /// Of each cell, by seed.
+    reports: Vec<Vec<Report>>,
+}
 
+impl Runs {
+    /// The median of one cell.
+    fn median(&self, room: &Room, l: u32, value: fn(&Report) -> f64) -> f64 {
+        let at = self.cells.iter().position(|cell| cell == &(*room, l));
+        let reports = at.map(|at| &self.reports[at]);
+        median(reports.into_iter().flatten().map(value)).unwrap_or_default()
+    }
+
+    fn goodput(&self, room: &Room, l: u32) -> f64 {
+        self.median(room, l, |run| run.goodput_mbps)
+    }
+}
+
+fn table(runs: &Runs) -> Table {
     let mut table = Table::new("Rates of payload and of ACKs, and transmissions that failed")
         .text("room", "medium")
         .number("l", "L", "", 0)
@@ -94,34 +133,39 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             table.row([
                 room.label.into(),
                 l.into(),
-                of(room, l, goodput).into(),
-                of(room, l, |run| run.ack_goodput_mbps).into(),
-                (of(room, l, |run| run.data_failure_rate) * 100.0).into(),
-                (of(room, l, |run| run.ack_failure_rate) * 100.0).into(),
-                of(room, l, |run| run.ampdu_mean).into(),
+                runs.goodput(room, l).into(),
+                runs.median(room, l, |run| run.ack_goodput_mbps).into(),
+                (runs.median(room, l, |run| run.data_failure_rate) * 100.0).into(),
+                (runs.median(room, l, |run| run.ack_failure_rate) * 100.0).into(),
+                runs.median(room, l, |run| run.ampdu_mean).into(),
                 room.offered_mbps.map(|_| paper).into(),
             ]);
         }
     }
+    table
+}
 
+fn plot(runs: &Runs) -> Plot {
     let mut series = vec![BarSeries::reference("paper", Colour::Grey, PAPER_MBPS.map(Some))];
     series.extend(ROOMS.iter().map(|room| {
-        let values = LS.map(|l| Some(of(room, l, goodput)));
+        let values = LS.map(|l| Some(runs.goodput(room, l)));
         BarSeries::measured(room.label, room.colour, values)
     }));
-    let plot = Plot::new(
+    Plot::new(
         "Data rate on 802.11n by the packets that an ACK answers",
         Axis::linear("data packets per ACK"),
         Axis::linear("data, Mbit/s"),
         Chart::Bars { groups: LS.map(|l| format!("L = {l}")).to_vec(), series },
-    );
+    )
+}
 
+fn checks(runs: &Runs) -> Vec<Check> {
     let lost = |room: &Room| {
-        let (sparse, dense) = (of(room, 16, goodput), of(room, 1, goodput));
+        let (sparse, dense) = (runs.goodput(room, 16), runs.goodput(room, 1));
         (1.0 - dense / sparse) * 100.0
     };
-    let failures = of(&CLEAN, 1, |run| run.data_failure_rate)
-        / of(&CLEAN, 16, |run| run.data_failure_rate);
+    let failures = runs.median(&CLEAN, 1, |run| run.data_failure_rate)
+        / runs.median(&CLEAN, 16, |run| run.data_failure_rate);
     let paper = (1.0 - PAPER_MBPS[4] / PAPER_MBPS[0]) * 100.0;
     let mut checks: Vec<_> = [&CROWDED_SINGLE, &CLEAN]
         .map(|room| {
@@ -139,28 +183,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         "more with L of 2 and below",
         failures > 1.2,
     ));
-    Ok(Findings {
-        parameters: json!({
-            "profile": PROFILE.name(),
-            "offered_mbps": OFFERED_MBPS,
-            "ack_bytes": 64,
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": 1,
-            "others": BUSY_STATIONS,
-            "busy_mbps_each": background_mbps(PROFILE, BUSY),
-            "crowded_mbps_each": background_mbps(PROFILE, CROWDED),
-        }),
-        seeds,
-        tables: vec![table],
-        plots: vec![plot],
-        checks,
-        notes: vec![
-            "Two stations that follow the standard carry 100 Mbit/s whatever L is: an A-MPDU of \
-             data is answered by an A-MPDU of ACKs. The paper's numbers need a medium with less \
-             air to spare: here ten others take 5 % (busy) or 45 % (crowded) of it."
-                .to_owned(),
-        ],
-    })
+    checks
 }
 
 fn emulation(room: &Room, l: u32) -> Result<Emulation, Error> {

@@ -9,7 +9,7 @@ use super::links::pipe;
 use super::summary::{self, median_flow};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::Scenario;
+use crate::sim::{FlowReport, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig6",
@@ -58,7 +58,32 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((format!("{}, ACK loss {ack_loss} %", stack.label), scenario))
     })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": RATE_MBPS,
+            "rtt_ms": RTT.as_millis() as u64,
+            "buffer_bdp": 1.0,
+            "data_loss": LOSS,
+            "ack_loss_percent": ACK_LOSS_PERCENT,
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(&cells, &flows)],
+        plots: vec![plot(&flows)],
+        checks: checks(&flows),
+        notes: notes(),
+    })
+}
 
+/// Utilisation of the stack at an index, percent, by ACK loss.
+fn utilisation(flows: &[FlowReport], stack: usize) -> [f64; 5] {
+    let flows = &flows[stack * ACK_LOSS_PERCENT.len()..];
+    // Of use is what arrives for the first time: a link full of repetitions is not utilised.
+    std::array::from_fn(|at| flows[at].goodput_mbps / RATE_MBPS * 100.0)
+}
+
+fn table(cells: &[(Contender, f64)], flows: &[FlowReport]) -> Table {
     let mut table = summary::columns(
         Table::new("RTT 200 ms, 1 % of the data lost")
             .text("stack", "stack")
@@ -68,7 +93,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             .number("iacks", "IACKs", "", 0)
             .number("hol_blocked_p95_kb", "blocked p95", "kB", 0),
     );
-    for ((stack, ack_loss), flow) in cells.iter().zip(&flows) {
+    for ((stack, ack_loss), flow) in cells.iter().zip(flows) {
         let blocked = flow.hol_blocked_bytes_p95.map(|bytes| bytes / 1e3);
         let front = [
             stack.label.into(),
@@ -80,32 +105,31 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         ];
         table.row(summary::row(front, flow));
     }
+    table
+}
 
+fn plot(flows: &[FlowReport]) -> Plot {
     let points =
         |values: &[f64]| ACK_LOSS_PERCENT.into_iter().zip(values.iter().copied()).collect();
-    // Of use is what arrives for the first time: a link full of repetitions is not utilised.
-    let used = |index: usize| {
-        let flows = &flows[index * ACK_LOSS_PERCENT.len()..];
-        std::array::from_fn::<_, 5, _>(|at| flows[at].goodput_mbps / RATE_MBPS * 100.0)
-    };
-    let mut series: Vec<_> = STACKS
-        .iter()
-        .enumerate()
-        .map(|(index, stack)| Series::measured(stack.label, stack.colour, points(&used(index))))
-        .collect();
+    let measured = STACKS.iter().enumerate().map(|(index, stack)| {
+        Series::measured(stack.label, stack.colour, points(&utilisation(flows, index)))
+    });
+    let mut series: Vec<_> = measured.collect();
     series.extend([
         Series::reference("paper, rich", Colour::Blue, points(&PAPER_RICH)),
         Series::reference("paper, poor", Colour::Grey, points(&PAPER_POOR)),
         Series::reference("paper, TCP BBR", Colour::Orange, points(&PAPER_BBR)),
     ]);
-    let plot = Plot::new(
+    Plot::new(
         "Utilisation by ACK loss",
         Axis::log("ACK loss, %"),
         Axis::linear("utilisation, %"),
         Chart::Lines { series },
-    );
+    )
+}
 
-    let (rich, poor) = (used(0), used(1));
+fn checks(flows: &[FlowReport]) -> Vec<Check> {
+    let (rich, poor) = (utilisation(flows, 0), utilisation(flows, 1));
     let listed = |values: &[f64]| {
         let values: Vec<_> = values.iter().map(|value| format!("{value:.1}")).collect();
         values.join(", ") + " %"
@@ -115,7 +139,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let near = |seen: &[f64], paper: &[f64]| {
         seen.iter().zip(paper).all(|(seen, paper)| (seen - paper).abs() <= 3.0)
     };
-    let checks = vec![
+    vec![
         Check::paper_or_better(
             "rich TACKs: utilisation by ACK loss",
             listed(&rich[..4]),
@@ -143,33 +167,21 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             2.0,
         ),
         Check::at_least("TACK at 30 % of ACK loss", rich[4], "%", 88.0),
-    ];
-    Ok(Findings {
-        parameters: json!({
-            "rate_mbps": RATE_MBPS,
-            "rtt_ms": RTT.as_millis() as u64,
-            "buffer_bdp": 1.0,
-            "data_loss": LOSS,
-            "ack_loss_percent": ACK_LOSS_PERCENT,
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots: vec![plot],
-        checks,
-        notes: vec![
-            "Utilisation is goodput as a share of the rate, of which headers take 4 %; \"link\" \
-             counts what is sent twice too. The paper does not say what the rate of its path was."
-                .to_owned(),
-            "Poor TACKs use less of the path than the paper's. One here acknowledges what came before \
-             the oldest missing bytes and the packet right behind them; all that came later stays \
-             unacknowledged until the gap is filled. The paper does not say what its poor TACKs \
-             acknowledge beside one gap. `agrees` is within 3 points of each value of the paper."
-                .to_owned(),
-            "ACK frames of QUIC repeat what earlier ones said, within limits: plain stacks \
-             suffer less from lost ACKs than TCP with its three or four SACK blocks."
-                .to_owned(),
-        ],
-    })
+    ]
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "Utilisation is goodput as a share of the rate, of which headers take 4 %; \"link\" \
+         counts what is sent twice too. The paper does not say what the rate of its path was."
+            .to_owned(),
+        "Poor TACKs use less of the path than the paper's. One here acknowledges what came before \
+         the oldest missing bytes and the packet right behind them; all that came later stays \
+         unacknowledged until the gap is filled. The paper does not say what its poor TACKs \
+         acknowledge beside one gap. `agrees` is within 3 points of each value of the paper."
+            .to_owned(),
+        "ACK frames of QUIC repeat what earlier ones said, within limits: plain stacks \
+         suffer less from lost ACKs than TCP with its three or four SACK blocks."
+            .to_owned(),
+    ]
 }

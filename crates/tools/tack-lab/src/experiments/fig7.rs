@@ -50,8 +50,29 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((stack.label.to_owned(), scenario))
     })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
-    let errors: Vec<_> = flows.iter().map(error_percent).collect();
+    Ok(Findings {
+        parameters: json!({
+            "link": link()?,
+            "rtt_ms": RTT.as_millis() as u64,
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(&flows)],
+        plots: vec![min_rtt_over_time(&flows), error_at_the_end(&flows)],
+        checks: checks(&flows),
+        notes: vec![
+            "Besides the 100 ms, a packet and its ACK spend half a millisecond at least on the \
+             air of the two cells."
+                .to_owned(),
+            "QUIC samples the newest packet that an ACK acknowledges (RFC 9002, section 5.1), \
+             which has waited least for it: rare ACKs bias it less than the paper's TCP."
+                .to_owned(),
+        ],
+    })
+}
 
+fn table(flows: &[FlowReport]) -> Table {
     let mut table = summary::columns(
         Table::new("100 ms between two 802.11n cells")
             .text("stack", "stack")
@@ -59,51 +80,61 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             .number("error_percent", "off 100 ms", "%", 2)
             .number("owd_p95_ms", "one-way p95", "ms", 1),
     );
-    for ((stack, flow), error) in STACKS.iter().zip(&flows).zip(&errors) {
+    for (stack, flow) in STACKS.iter().zip(flows) {
         let front = [
             stack.label.into(),
             flow.min_rtt_ms.into(),
-            (*error).into(),
+            error_percent(flow).into(),
             flow.owd_p95_ms.into(),
         ];
         table.row(summary::row(front, flow));
     }
-    let series = STACKS.iter().zip(&flows).map(|(stack, flow)| {
+    table
+}
+
+fn min_rtt_over_time(flows: &[FlowReport]) -> Plot {
+    let series = STACKS.iter().zip(flows).map(|(stack, flow)| {
         let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, bin.min_rtt_ms?)));
         Series::measured(stack.label, stack.colour, points.collect())
     });
-    let over_time = Plot::new(
+    Plot::new(
         "The sender's smallest round-trip time",
         Axis::linear("time, s"),
         Axis::range("RTTmin, ms"),
         Chart::Steps { series: series.collect() },
-    );
-    let bars = STACKS
-        .iter()
-        .zip(&errors)
-        .map(|(stack, error)| BarSeries::measured(stack.label, stack.colour, [*error]));
-    let at_the_end = Plot::new(
+    )
+}
+
+fn error_at_the_end(flows: &[FlowReport]) -> Plot {
+    let bars = STACKS.iter().zip(flows).map(|(stack, flow)| {
+        BarSeries::measured(stack.label, stack.colour, [error_percent(flow)])
+    });
+    Plot::new(
         "Over-estimate of the smallest round-trip time at the end",
         Axis::linear(""),
         Axis::linear("above 100 ms, %"),
         Chart::Bars { groups: vec!["at the end".to_owned()], series: bars.collect() },
-    );
+    )
+}
 
+fn checks(flows: &[FlowReport]) -> Vec<Check> {
+    let (tack, plain_sampling) = (&flows[0], &flows[1]);
+    let (error, plain_error) = (error_percent(tack), error_percent(plain_sampling));
     let shown = |error: Option<f64>| error.map_or("none".into(), |e| format!("{e:+.2} %"));
     let less = |value: Option<f64>, than: Option<f64>| Some((value? / than? - 1.0) * 100.0);
-    let delay = less(flows[0].owd_p95_ms, flows[1].owd_p95_ms);
-    let checks = vec![
+    let delay = less(tack.owd_p95_ms, plain_sampling.owd_p95_ms);
+    vec![
         Check::paper(
             "TACK's RTTmin is that of the path",
-            shown(errors[0]),
+            shown(error),
             "about 0 %: within 2 %",
-            errors[0].is_some_and(|error| error.abs() < 2.0),
+            error.is_some_and(|error| error.abs() < 2.0),
         ),
         Check::paper(
             "plain sampling of the same TACKs over-estimates",
-            shown(errors[1]),
+            shown(plain_error),
             "+8 to +18 %: 2 points more or less",
-            errors[1].is_some_and(|error| (6.0..=20.0).contains(&error)),
+            plain_error.is_some_and(|error| (6.0..=20.0).contains(&error)),
         ),
         Check::paper_or_better(
             "95th-percentile one-way delay of TACK against plain sampling",
@@ -114,31 +145,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         ),
         Check::at_most(
             "how far TACK's RTTmin is from 100 ms",
-            errors[0].map_or(f64::NAN, f64::abs),
+            error.map_or(f64::NAN, f64::abs),
             "%",
             1.0,
         ),
-    ];
-    Ok(Findings {
-        parameters: json!({
-            "link": link()?,
-            "rtt_ms": RTT.as_millis() as u64,
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots: vec![over_time, at_the_end],
-        checks,
-        notes: vec![
-            "Besides the 100 ms, a packet and its ACK spend half a millisecond at least on the \
-             air of the two cells."
-                .to_owned(),
-            "QUIC samples the newest packet that an ACK acknowledges (RFC 9002, section 5.1), \
-             which has waited least for it: rare ACKs bias it less than the paper's TCP."
-                .to_owned(),
-        ],
-    })
+    ]
 }
 
 /// Two Wi-Fi endpoints with an emulator between them.

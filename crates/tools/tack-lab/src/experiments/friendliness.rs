@@ -11,7 +11,7 @@ use super::links::pipe;
 use super::statistics::median;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::Scenario;
+use crate::sim::{Scenario, ScenarioReport};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "friendliness",
@@ -22,8 +22,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// Who is measured, and beside whom; the last two say what is usual.
-const PAIRS: [(Contender, Contender, Colour); 5] = [
+/// Who is measured, beside whom, and the colour of both in plots.
+type Pair = (Contender, Contender, Colour);
+
+/// The last two say what is usual.
+const PAIRS: [Pair; 5] = [
     (Contender::TACK, Contender::QUICHE_CUBIC, Colour::Blue),
     (Contender::TACK, Contender::QUICHE_BBR, Colour::Sky),
     (Contender::TACK, Contender::QUINN, Colour::Violet),
@@ -40,6 +43,22 @@ struct Trial {
     rtt: Duration,
     buffer_bdp: f64,
     seed: u64,
+}
+
+/// What a pair got on a link.
+struct Measured {
+    trial: Trial,
+    /// Of the first flow.
+    share_percent: f64,
+    /// Of both flows.
+    goodput_mbps: f64,
+}
+
+impl Measured {
+    fn new(trial: Trial, run: &ScenarioReport) -> Self {
+        let (one, other) = (run.flows[0].goodput_mbps, run.flows[1].goodput_mbps);
+        Self { trial, share_percent: one / (one + other) * 100.0, goodput_mbps: one + other }
+    }
 }
 
 fn measure(context: &Context) -> Result<Findings, Error> {
@@ -61,22 +80,63 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((format!("{} beside {}, {trial:?}", one.label, other.label), scenario))
     })?;
-    let results: Vec<_> = runs
+    let measured: Vec<_> = cells
         .iter()
-        .flatten()
-        .map(|run| {
-            let (one, other) = (run.flows[0].goodput_mbps, run.flows[1].goodput_mbps);
-            (one / (one + other), one + other)
-        })
+        .zip(runs.iter().flatten())
+        .map(|((_, trial), run)| Measured::new(*trial, run))
         .collect();
+    let pairs: Vec<_> = PAIRS.iter().zip(measured.chunks(trials.len())).collect();
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": [rate_mbps.0, rate_mbps.1],
+            "rtt_ms": [RTT_MS.0, RTT_MS.1],
+            "buffer_bdp": [BUFFER_BDP.0, BUFFER_BDP.1],
+            "distribution": "logarithmically even",
+            "trials": trials.len(),
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds: vec![context.seed()],
+        tables: vec![summary(&pairs), every_trial(&pairs)],
+        plots: plots(&pairs),
+        checks: checks(&pairs),
+        notes: vec![
+            "All pairs meet on the same links. A pipe's queue is 64 KiB at least only where none \
+             is given: here it may be a few packets."
+                .to_owned(),
+            "What a flow takes from quiche's CUBIC says as much of that: quinn's, which is CUBIC \
+             as well, is shown beside it."
+                .to_owned(),
+        ],
+    })
+}
 
-    let mut summary = Table::new("Share of the first flow: 50 % is equal")
+/// Shares of the first flow, percent.
+fn shares(measured: &[Measured]) -> impl Iterator<Item = f64> {
+    measured.iter().map(|of| of.share_percent)
+}
+
+fn summary(pairs: &[(&Pair, &[Measured])]) -> Table {
+    let mut table = Table::new("Share of the first flow: 50 % is equal")
         .text("flow", "flow")
         .text("beside", "beside")
         .number("share_median_percent", "median", "%", 1)
         .number("share_low_percent", "lowest", "%", 1)
         .number("share_high_percent", "highest", "%", 1);
-    let mut all = Table::new("Every trial")
+    for ((one, other, _), measured) in pairs {
+        table.row([
+            one.label.into(),
+            other.label.into(),
+            median(shares(measured)).into(),
+            shares(measured).reduce(f64::min).into(),
+            shares(measured).reduce(f64::max).into(),
+        ]);
+    }
+    table
+}
+
+fn every_trial(pairs: &[(&Pair, &[Measured])]) -> Table {
+    let mut table = Table::new("Every trial")
         .text("flow", "flow")
         .text("beside", "beside")
         .number("rate_mbps", "rate", "Mbit/s", 1)
@@ -84,51 +144,49 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("buffer_bdp", "buffer", "BDP", 2)
         .number("share_percent", "share", "%", 1)
         .number("goodput_mbps", "both", "Mbit/s", 2);
-    let mut series = Vec::new();
-    let mut medians = Vec::new();
-    for ((one, other, colour), (cells, results)) in
-        PAIRS.iter().zip(cells.chunks(trials.len()).zip(results.chunks(trials.len())))
-    {
-        let shares = || results.iter().map(|(share, _)| share * 100.0);
-        let middle = median(shares());
-        medians.push(middle);
-        summary.row([
-            one.label.into(),
-            other.label.into(),
-            middle.into(),
-            shares().reduce(f64::min).into(),
-            shares().reduce(f64::max).into(),
-        ]);
-        for ((_, trial), (share, both)) in cells.iter().zip(results) {
-            all.row([
+    for ((one, other, _), measured) in pairs {
+        for Measured { trial, share_percent, goodput_mbps } in *measured {
+            table.row([
                 one.label.into(),
                 other.label.into(),
                 trial.rate_mbps.into(),
                 (trial.rtt.as_secs_f64() * 1e3).into(),
                 trial.buffer_bdp.into(),
-                (share * 100.0).into(),
-                (*both).into(),
+                (*share_percent).into(),
+                (*goodput_mbps).into(),
             ]);
         }
-        let points = cells.iter().zip(shares()).map(|((_, trial), y)| (trial.buffer_bdp, y));
-        let label = format!("{} beside {}", one.label, other.label);
-        series.push(Series::measured(label, *colour, points.collect()));
     }
-    let plots = vec![
+    table
+}
+
+fn plots(pairs: &[(&Pair, &[Measured])]) -> Vec<Plot> {
+    let by_buffer = pairs.iter().map(|((one, other, colour), measured)| {
+        let points = measured.iter().map(|of| (of.trial.buffer_bdp, of.share_percent));
+        let label = format!("{} beside {}", one.label, other.label);
+        Series::measured(label, *colour, points.collect())
+    });
+    let by_buffer: Vec<_> = by_buffer.collect();
+    let distributions = by_buffer.iter().map(distribution).collect();
+    vec![
         Plot::new(
             "Share of the first flow by the size of the buffer",
             Axis::linear("buffer, BDP"),
             Axis::linear("share, %"),
-            Chart::Scatter { series: series.clone() },
+            Chart::Scatter { series: by_buffer },
         ),
         Plot::new(
             "How often the first flow gets less than a share",
             Axis::linear("share, %"),
             Axis::linear("trials with a smaller share, %"),
-            Chart::Lines { series: series.iter().map(distribution).collect() },
+            Chart::Lines { series: distributions },
         )
         .mark(50.0, "equal"),
-    ];
+    ]
+}
+
+fn checks(pairs: &[(&Pair, &[Measured])]) -> Vec<Check> {
+    let medians: Vec<_> = pairs.iter().map(|(_, measured)| median(shares(measured))).collect();
     let shown =
         |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.0} %"));
     let near = |one: Option<f64>, other: Option<f64>| {
@@ -159,29 +217,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let what = format!("{} beside TACK: times its fair share", other.label);
         checks.push(Check::at_least(what, 2.0 - times_fair, "", 0.5));
     }
-    Ok(Findings {
-        parameters: json!({
-            "rate_mbps": [rate_mbps.0, rate_mbps.1],
-            "rtt_ms": [RTT_MS.0, RTT_MS.1],
-            "buffer_bdp": [BUFFER_BDP.0, BUFFER_BDP.1],
-            "distribution": "logarithmically even",
-            "trials": trials.len(),
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds: vec![context.seed()],
-        tables: vec![summary, all],
-        plots,
-        checks,
-        notes: vec![
-            "All pairs meet on the same links. A pipe's queue is 64 KiB at least only where none \
-             is given: here it may be a few packets."
-                .to_owned(),
-            "What a flow takes from quiche's CUBIC says as much of that: quinn's, which is CUBIC \
-             as well, is shown beside it."
-                .to_owned(),
-        ],
-    })
+    checks
 }
 
 fn draw(seed: u64, trials: usize, rate_mbps: (f64, f64)) -> Vec<Trial> {

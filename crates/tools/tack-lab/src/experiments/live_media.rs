@@ -55,61 +55,6 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((stack.label.to_owned(), scenario))
     })?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
-
-    let mut table =
-        Table::new("10 Mbit/s of frames into 5 Mbit/s, RTT 100 ms, 500 ms of queue")
-            .text("stack", "stack")
-            .number("delivered_mbps", "delivered", "Mbit/s", 2)
-            .number("goodput_mbps", "goodput", "Mbit/s", 2)
-            .number("rtt_p50_ms", "RTT p50", "ms", 1)
-            .number("rtt_p95_ms", "RTT p95", "ms", 1)
-            .number("lost", "lost", "", 0)
-            .number("loss_percent", "loss", "%", 2)
-            .number("retransmitted", "resent", "", 0);
-    for (stack, flow) in STACKS.iter().zip(&flows) {
-        table.row([
-            stack.label.into(),
-            delivered_mbps(flow).into(),
-            flow.goodput_mbps.into(),
-            rtt_ms(flow.owd_p50_ms).into(),
-            rtt_ms(flow.owd_p95_ms).into(),
-            flow.lost.into(),
-            (100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64).into(),
-            flow.retransmitted.into(),
-        ]);
-    }
-    let delay_over_time = STACKS.iter().zip(&flows).map(|(stack, flow)| {
-        let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
-        Series::measured(stack.label, stack.colour, points.collect())
-    });
-    let bars = STACKS.iter().zip(&flows).map(|(stack, flow)| {
-        let values = [flow.owd_p50_ms, flow.owd_p95_ms].map(rtt_ms);
-        BarSeries::measured(stack.label, stack.colour, values)
-    });
-    let plots = vec![
-        Plot::new(
-            "Round-trip time over time",
-            Axis::linear("time, s"),
-            Axis::linear("RTT, ms"),
-            Chart::Steps { series: delay_over_time.collect() },
-        ),
-        Plot::new(
-            "Round-trip time",
-            Axis::linear(""),
-            Axis::linear("RTT, ms"),
-            Chart::Bars {
-                groups: ["median", "95th percentile"].map(str::to_owned).to_vec(),
-                series: bars.collect(),
-            },
-        ),
-    ];
-    let video = STACKS[0].label;
-    let p95 = rtt_ms(flows[0].owd_p95_ms).unwrap_or(f64::NAN);
-    let delivered = delivered_mbps(&flows[0]);
-    let checks = vec![
-        Check::at_least(format!("{video}: delivered"), delivered, "Mbit/s", TARGET_MBPS),
-        Check::at_most(format!("{video}: p95 of the RTT"), p95, "ms", TARGET_RTT_MS),
-    ];
     Ok(Findings {
         parameters: json!({
             "link": link()?,
@@ -121,9 +66,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "warm_up_s": warm_up.as_secs_f64(),
         }),
         seeds,
-        tables: vec![table],
-        plots,
-        checks,
+        tables: vec![table(&flows)],
+        plots: vec![rtt_over_time(&flows), rtt_percentiles(&flows)],
+        checks: checks(&flows),
         notes: vec![
             "A frame goes to the stack when the one before has all but left it (16 KiB unsent, \
              told from the wire for all stacks alike), whole; one that has waited for 100 ms is \
@@ -135,6 +80,72 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 .to_owned(),
         ],
     })
+}
+
+fn table(flows: &[FlowReport]) -> Table {
+    let mut table =
+        Table::new("10 Mbit/s of frames into 5 Mbit/s, RTT 100 ms, 500 ms of queue")
+            .text("stack", "stack")
+            .number("delivered_mbps", "delivered", "Mbit/s", 2)
+            .number("goodput_mbps", "goodput", "Mbit/s", 2)
+            .number("rtt_p50_ms", "RTT p50", "ms", 1)
+            .number("rtt_p95_ms", "RTT p95", "ms", 1)
+            .number("lost", "lost", "", 0)
+            .number("loss_percent", "loss", "%", 2)
+            .number("retransmitted", "resent", "", 0);
+    for (stack, flow) in STACKS.iter().zip(flows) {
+        table.row([
+            stack.label.into(),
+            delivered_mbps(flow).into(),
+            flow.goodput_mbps.into(),
+            rtt_ms(flow.owd_p50_ms).into(),
+            rtt_ms(flow.owd_p95_ms).into(),
+            flow.lost.into(),
+            (100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64).into(),
+            flow.retransmitted.into(),
+        ]);
+    }
+    table
+}
+
+fn rtt_over_time(flows: &[FlowReport]) -> Plot {
+    let series = STACKS.iter().zip(flows).map(|(stack, flow)| {
+        let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
+        Series::measured(stack.label, stack.colour, points.collect())
+    });
+    Plot::new(
+        "Round-trip time over time",
+        Axis::linear("time, s"),
+        Axis::linear("RTT, ms"),
+        Chart::Steps { series: series.collect() },
+    )
+}
+
+fn rtt_percentiles(flows: &[FlowReport]) -> Plot {
+    let bars = STACKS.iter().zip(flows).map(|(stack, flow)| {
+        let values = [flow.owd_p50_ms, flow.owd_p95_ms].map(rtt_ms);
+        BarSeries::measured(stack.label, stack.colour, values)
+    });
+    Plot::new(
+        "Round-trip time",
+        Axis::linear(""),
+        Axis::linear("RTT, ms"),
+        Chart::Bars {
+            groups: ["median", "95th percentile"].map(str::to_owned).to_vec(),
+            series: bars.collect(),
+        },
+    )
+}
+
+/// The targets of the video profile.
+fn checks(flows: &[FlowReport]) -> Vec<Check> {
+    let video = STACKS[0].label;
+    let p95 = rtt_ms(flows[0].owd_p95_ms).unwrap_or(f64::NAN);
+    let delivered = delivered_mbps(&flows[0]);
+    vec![
+        Check::at_least(format!("{video}: delivered"), delivered, "Mbit/s", TARGET_MBPS),
+        Check::at_most(format!("{video}: p95 of the RTT"), p95, "ms", TARGET_RTT_MS),
+    ]
 }
 
 fn link() -> Result<LinkSpec, Error> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tack_link::PathSpec;
 use tack_link::wlan::Profile;
 
@@ -10,7 +10,9 @@ use super::busy_room::{AIR_SHARE, BUSY_STATIONS, background_mbps};
 use super::links::{room, standard};
 use super::{Contender, Context, Error, Experiment, Findings, median};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::{DeliveredFrames, Flow, FlowReport, FrameRate, Frames, Load, Scenario};
+use crate::sim::{
+    DeliveredFrames, Flow, FlowReport, FrameRate, Frames, Load, Scenario, ScenarioReport,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "miracast",
@@ -66,18 +68,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         ROOMS.into_iter().flat_map(|room| STACKS.map(|stack| (room, stack))).collect();
     let runs = context.simulate(&cells, &seeds, |&((profile, mbps), stack), seed| {
         let (contender, label, as_datagrams) = stack;
-        let source = Frames {
-            rate: FrameRate::Screen(mbps * 1e6),
-            fps: FPS,
-            patience: PATIENCE,
-            lifetime: PATIENCE,
-            playout: PLAYOUT,
-            as_datagrams,
-            has_deadlines: false,
-            measured_from: WARM_UP,
-        };
-        let flow =
-            Flow { load: Load::Frames(source), ..contender.flow(PathSpec::with_rtt(RTT)) };
+        let load = Load::Frames(screen(mbps, as_datagrams));
+        let flow = Flow { load, ..contender.flow(PathSpec::with_rtt(RTT)) };
         let scenario = Scenario {
             link: room(profile, BUSY_STATIONS, background_mbps(profile, AIR_SHARE))?,
             flows: vec![flow],
@@ -89,67 +81,90 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((format!("{}, {label}", standard(profile)), scenario))
     })?;
     let mut findings = Findings {
-        parameters: json!({
-            "rooms": ROOMS.map(|(profile, mbps)| json!({
-                "profile": standard(profile), "source_mbps": mbps,
-            })),
-            "background_stations": BUSY_STATIONS,
-            "background_air_share_each": AIR_SHARE,
-            "frames_per_second": FPS,
-            "playout_ms": PLAYOUT.as_millis() as u64,
-            "patience_ms": PATIENCE.as_millis() as u64,
-            "rtt_ms": RTT.as_millis() as u64,
-            "duration_s": duration.as_secs_f64(),
-        }),
+        parameters: parameters(duration),
         seeds,
-        notes: vec![
-            "A screen of scenes that need 0.7 to 1.3 of its mean rate, and a frame of six times the size in each \
-             second. A frame is to be seen 200 ms after it was made; the screen stands still while the one that \
-             is due is not there. A frame that has waited for 500 ms without a byte of it being taken by the \
-             stack is left out, with every stack alike. As DATAGRAMs it is sent once, and is broken if a part \
-             of it never comes."
-                .to_owned(),
-            "The rate of the screen is what TACK just carries in the room. Chosen so, it shows by how much the \
-             others carry less; how they do with a screen that needs less, it does not tell."
-                .to_owned(),
-        ],
+        plots: vec![plot(&runs)],
+        notes: notes(),
         ..Findings::default()
     };
-    for (at, (profile, mbps)) in ROOMS.into_iter().enumerate() {
-        let runs = &runs[at * STACKS.len()..][..STACKS.len()];
+    for ((profile, mbps), runs) in ROOMS.into_iter().zip(runs.chunks(STACKS.len())) {
         let name = standard(profile);
-        let seen: Vec<_> = runs
-            .iter()
-            .map(|reports| {
-                let seen: Vec<_> =
-                    reports.iter().map(|report| see(&report.flows[0], duration)).collect();
-                let of = |value: fn(&Seen) -> f64| {
-                    median(seen.iter().map(value)).unwrap_or(f64::NAN)
-                };
-                Seen {
-                    stands_still: of(|seen| seen.stands_still),
-                    broken: of(|seen| seen.broken),
-                    delay_p50_ms: of(|seen| seen.delay_p50_ms),
-                    delay_p99_ms: of(|seen| seen.delay_p99_ms),
-                    acks: of(|seen| seen.acks),
-                }
-            })
-            .collect();
+        let seen: Vec<_> = runs.iter().map(|reports| median_seen(reports, duration)).collect();
         findings.tables.push(table(&format!("{name}, {mbps} Mbit/s"), &seen));
         findings.checks.extend(checks(&name, &seen));
     }
+    Ok(findings)
+}
+
+/// The source: a screen of this mean rate.
+fn screen(mbps: f64, as_datagrams: bool) -> Frames {
+    Frames {
+        rate: FrameRate::Screen(mbps * 1e6),
+        fps: FPS,
+        patience: PATIENCE,
+        lifetime: PATIENCE,
+        playout: PLAYOUT,
+        as_datagrams,
+        has_deadlines: false,
+        measured_from: WARM_UP,
+    }
+}
+
+fn parameters(duration: Duration) -> Value {
+    json!({
+        "rooms": ROOMS.map(|(profile, mbps)| json!({
+            "profile": standard(profile), "source_mbps": mbps,
+        })),
+        "background_stations": BUSY_STATIONS,
+        "background_air_share_each": AIR_SHARE,
+        "frames_per_second": FPS,
+        "playout_ms": PLAYOUT.as_millis() as u64,
+        "patience_ms": PATIENCE.as_millis() as u64,
+        "rtt_ms": RTT.as_millis() as u64,
+        "duration_s": duration.as_secs_f64(),
+    })
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "A screen of scenes that need 0.7 to 1.3 of its mean rate, and a frame of six times the size in each \
+         second. A frame is to be seen 200 ms after it was made; the screen stands still while the one that \
+         is due is not there. A frame that has waited for 500 ms without a byte of it being taken by the \
+         stack is left out, with every stack alike. As DATAGRAMs it is sent once, and is broken if a part \
+         of it never comes."
+            .to_owned(),
+        "The rate of the screen is what TACK just carries in the room. Chosen so, it shows by how much the \
+         others carry less; how they do with a screen that needs less, it does not tell."
+            .to_owned(),
+    ]
+}
+
+/// The delay of each frame in the first run of each stack in the first room.
+fn plot(runs: &[Vec<ScenarioReport>]) -> Plot {
     let series = STACKS.iter().enumerate().map(|(at, (stack, label, _))| {
         let delays = runs[at][0].flows[0].delivered_frames.clone().unwrap_or_default().frames;
         let points = delays.iter().filter_map(|(made, delay)| Some((*made, (*delay)? * 1e3)));
         Series::measured(*label, stack.colour, points.take(1200).collect())
     });
-    findings.plots.push(Plot::new(
+    Plot::new(
         "Frame delay on 802.11n, the first 20 s",
         Axis::linear("time, s"),
         Axis::linear("delay, ms"),
         Chart::Steps { series: series.collect() },
-    ));
-    Ok(findings)
+    )
+}
+
+/// The median of each value over the runs of a stack.
+fn median_seen(reports: &[ScenarioReport], duration: Duration) -> Seen {
+    let seen: Vec<_> = reports.iter().map(|report| see(&report.flows[0], duration)).collect();
+    let of = |value: fn(&Seen) -> f64| median(seen.iter().map(value)).unwrap_or(f64::NAN);
+    Seen {
+        stands_still: of(|seen| seen.stands_still),
+        broken: of(|seen| seen.broken),
+        delay_p50_ms: of(|seen| seen.delay_p50_ms),
+        delay_p99_ms: of(|seen| seen.delay_p99_ms),
+        acks: of(|seen| seen.acks),
+    }
 }
 
 fn table(title: &str, seen: &[Seen]) -> Table {

@@ -1,9 +1,6 @@
 //! The experiments: the paper's figures again with real QUIC stacks, and checks of the
 //! emulation that they run on.
 
-// An experiment is read from top to bottom: arms, runs, table, checks.
-#![allow(clippy::too_many_lines)]
-
 mod ablation;
 mod ack_interval;
 mod ack_loss;

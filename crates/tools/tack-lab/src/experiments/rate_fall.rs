@@ -8,7 +8,7 @@ use tack_link::{LinkSpec, PathSpec};
 use super::statistics::median;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Check, Colour, Table};
-use crate::sim::{FlowReport, Scenario};
+use crate::sim::{FlowReport, Scenario, ScenarioReport};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rate-fall",
@@ -20,13 +20,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// Rate before and behind the fall in Mbit/s, round trip in ms, buffer in bytes.
-const FALLS: [(f64, f64, u64, u64); 5] = [
-    (50.0, 15.0, 40, 12_000),
-    (50.0, 5.0, 40, 6_000),
-    (10.0, 2.0, 40, 6_000),
-    (50.0, 5.0, 200, 15_000),
-    (50.0, 5.0, 200, 30_000),
+/// A path that becomes slower.
+struct Fall {
+    from_mbps: f64,
+    to_mbps: f64,
+    rtt_ms: u64,
+    buffer_bytes: u64,
+}
+
+const FALLS: [Fall; 5] = [
+    Fall { from_mbps: 50.0, to_mbps: 15.0, rtt_ms: 40, buffer_bytes: 12_000 },
+    Fall { from_mbps: 50.0, to_mbps: 5.0, rtt_ms: 40, buffer_bytes: 6_000 },
+    Fall { from_mbps: 10.0, to_mbps: 2.0, rtt_ms: 40, buffer_bytes: 6_000 },
+    Fall { from_mbps: 50.0, to_mbps: 5.0, rtt_ms: 200, buffer_bytes: 15_000 },
+    Fall { from_mbps: 50.0, to_mbps: 5.0, rtt_ms: 200, buffer_bytes: 30_000 },
 ];
 const FALL_S: f64 = 8.0;
 const END_S: f64 = 30.0;
@@ -51,22 +58,77 @@ const LEAST_PERCENT: f64 = 98.0;
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let cells: Vec<_> =
-        FALLS.iter().flat_map(|fall| STACKS.map(|stack| (*fall, stack))).collect();
-    let runs = context.simulate(&cells, &seeds, |((from, to, rtt, buffer), stack), seed| {
+        FALLS.iter().flat_map(|fall| STACKS.iter().map(move |stack| (fall, stack))).collect();
+    let runs = context.simulate(&cells, &seeds, |(fall, stack), seed| {
+        let path = PathSpec::with_rtt(Duration::from_millis(fall.rtt_ms));
         let scenario = Scenario {
-            link: link(*from, *to, *buffer)?,
-            flows: vec![stack.flow(PathSpec::with_rtt(Duration::from_millis(*rtt)))],
+            link: fall.link()?,
+            flows: vec![stack.flow(path)],
             duration: Duration::from_secs_f64(END_S),
             warm_up: Duration::ZERO,
             bin: BIN,
             seed,
         };
-        Ok((
-            format!("{from} to {to} Mbit/s, {rtt} ms, {buffer} bytes, {}", stack.label),
-            scenario,
-        ))
+        Ok((format!("{}, {}", fall.name(), stack.label), scenario))
     })?;
+    let effects: Vec<_> = runs.iter().map(|runs| Effect::of(runs)).collect();
+    let by_fall = || FALLS.iter().zip(effects.chunks(STACKS.len()));
+    Ok(Findings {
+        parameters: json!({
+            "fall_s": FALL_S,
+            "duration_s": END_S,
+            "goodput_from_s": SETTLED_S,
+        }),
+        seeds,
+        tables: vec![table(by_fall())],
+        plots: Vec::new(),
+        checks: by_fall().flat_map(|(fall, effects)| checks(fall, effects)).collect(),
+        notes: vec![
+            "What leaves in the round trip in which the path becomes slower is lost whoever sends. CUBIC sends no \
+             more than is acknowledged; a BBR paces on until losses have taken its rate down."
+                .to_owned(),
+        ],
+    })
+}
 
+impl Fall {
+    fn name(&self) -> String {
+        let Self { from_mbps, to_mbps, rtt_ms, buffer_bytes } = self;
+        format!("{from_mbps} to {to_mbps} Mbit/s, {rtt_ms} ms, {buffer_bytes} bytes")
+    }
+
+    fn link(&self) -> Result<LinkSpec, Error> {
+        let Self { from_mbps, to_mbps, buffer_bytes, .. } = self;
+        let toml = format!(
+            "[[hop]]\nkind = \"pipe\"\nbuffer_bytes = {buffer_bytes}\n\
+             rate_trace = {{ steps = [[0, {from_mbps:?}], [{FALL_S:?}, {to_mbps:?}]] }}\n"
+        );
+        Ok(LinkSpec::from_toml(&toml, "fall of the rate")?)
+    }
+}
+
+/// What a stack does behind the fall: medians over the seeds.
+struct Effect {
+    goodput_mbps: f64,
+    resent: f64,
+    resent_last_10s: f64,
+}
+
+impl Effect {
+    fn of(runs: &[ScenarioReport]) -> Self {
+        let over = |value: fn(&FlowReport) -> f64| {
+            let flows = runs.iter().filter_map(|run| run.flows.first());
+            median(flows.map(value)).unwrap_or(f64::NAN)
+        };
+        Self {
+            goodput_mbps: over(|flow| goodput_from(flow, SETTLED_S)),
+            resent: over(|flow| resent_from(flow, FALL_S)),
+            resent_last_10s: over(|flow| resent_from(flow, END_S - 10.0)),
+        }
+    }
+}
+
+fn table<'a>(by_fall: impl Iterator<Item = (&'a Fall, &'a [Effect])>) -> Table {
     let mut table = Table::new("Behind the fall")
         .number("from_mbps", "from", "Mbit/s", 0)
         .number("to_mbps", "to", "Mbit/s", 0)
@@ -76,73 +138,43 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("goodput_mbps", "goodput", "Mbit/s", 2)
         .number("resent", "packets sent again", "", 0)
         .number("resent_last_10s", "of these in the last 10 s", "", 0);
-    let mut checks = Vec::new();
-    for ((fall, _), runs) in cells.iter().step_by(STACKS.len()).zip(runs.chunks(STACKS.len())) {
-        let (from, to, rtt, buffer) = *fall;
-        let of = |value: fn(&FlowReport) -> f64| -> Vec<f64> {
-            let flows = |index: usize| runs[index].iter().filter_map(|run| run.flows.first());
-            (0..STACKS.len())
-                .map(|index| median(flows(index).map(value)).unwrap_or(f64::NAN))
-                .collect()
-        };
-        let goodput = of(|flow| goodput_from(flow, SETTLED_S));
-        let resent = of(|flow| resent_from(flow, FALL_S));
-        let late = of(|flow| resent_from(flow, END_S - 10.0));
-        for (index, stack) in STACKS.iter().enumerate() {
+    for (fall, effects) in by_fall {
+        for (stack, effect) in STACKS.iter().zip(effects) {
             table.row([
-                from.into(),
-                to.into(),
-                rtt.into(),
-                buffer.into(),
+                fall.from_mbps.into(),
+                fall.to_mbps.into(),
+                fall.rtt_ms.into(),
+                fall.buffer_bytes.into(),
                 stack.label.into(),
-                goodput[index].into(),
-                resent[index].into(),
-                late[index].into(),
+                effect.goodput_mbps.into(),
+                effect.resent.into(),
+                effect.resent_last_10s.into(),
             ]);
         }
-        for index in 0..BBR {
-            let what = format!(
-                "{from} to {to} Mbit/s, {rtt} ms, {buffer} bytes: {}",
-                STACKS[index].label
-            );
-            checks.push(Check::at_most(
-                format!("{what}, sent again, of what quiche's BBRv2 does"),
-                resent[index] / resent[BBR],
-                "",
-                MOST_RESENT,
-            ));
-            checks.push(Check::at_least(
-                format!("{what}, goodput of quiche's BBRv2"),
-                100.0 * goodput[index] / goodput[BBR],
-                "%",
-                LEAST_PERCENT,
-            ));
-        }
     }
-    Ok(Findings {
-        parameters: json!({
-            "fall_s": FALL_S,
-            "duration_s": END_S,
-            "goodput_from_s": SETTLED_S,
-        }),
-        seeds,
-        tables: vec![table],
-        plots: Vec::new(),
-        checks,
-        notes: vec![
-            "What leaves in the round trip in which the path becomes slower is lost whoever sends. CUBIC sends no \
-             more than is acknowledged; a BBR paces on until losses have taken its rate down."
-                .to_owned(),
-        ],
-    })
+    table
 }
 
-fn link(from: f64, to: f64, buffer: u64) -> Result<LinkSpec, Error> {
-    let toml = format!(
-        "[[hop]]\nkind = \"pipe\"\nbuffer_bytes = {buffer}\n\
-         rate_trace = {{ steps = [[0, {from:?}], [{FALL_S:?}, {to:?}]] }}\n"
-    );
-    Ok(LinkSpec::from_toml(&toml, "fall of the rate")?)
+/// Of one fall; the effects are in the order of the stacks.
+fn checks(fall: &Fall, effects: &[Effect]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let bbr = &effects[BBR];
+    for (stack, effect) in STACKS.iter().zip(effects).take(BBR) {
+        let what = format!("{}: {}", fall.name(), stack.label);
+        checks.push(Check::at_most(
+            format!("{what}, sent again, of what quiche's BBRv2 does"),
+            effect.resent / bbr.resent,
+            "",
+            MOST_RESENT,
+        ));
+        checks.push(Check::at_least(
+            format!("{what}, goodput of quiche's BBRv2"),
+            100.0 * effect.goodput_mbps / bbr.goodput_mbps,
+            "%",
+            LEAST_PERCENT,
+        ));
+    }
+    checks
 }
 
 /// Mean from that second on, Mbit/s.

@@ -10,7 +10,7 @@ use super::statistics::{jain, median};
 use super::summary::median_flow;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Table};
-use crate::sim::Scenario;
+use crate::sim::{FlowReport, Scenario, ScenarioReport};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rtt-fairness",
@@ -31,6 +31,36 @@ const STACKS: [Contender; 5] = [
     Contender::QUINN,
 ];
 
+/// Places of those in [`STACKS`] that are compared with each other.
+const TACK: usize = 0;
+const QUICHE_BBR: usize = 2;
+
+/// The two flows of a stack.
+struct Measured {
+    /// Medians over the seeds, on the path of 30 ms.
+    short: FlowReport,
+    /// The same on the path of 60 ms.
+    long: FlowReport,
+    /// Goodput at 60 ms over that at 30 ms.
+    long_over_short: Option<f64>,
+    jain: Option<f64>,
+}
+
+impl Measured {
+    fn new(runs: &[ScenarioReport]) -> Self {
+        Self {
+            short: median_flow(runs, 0),
+            long: median_flow(runs, 1),
+            long_over_short: median(
+                runs.iter().map(|run| run.flows[1].goodput_mbps / run.flows[0].goodput_mbps),
+            ),
+            jain: median(runs.iter().filter_map(|run| {
+                jain(&[run.flows[0].goodput_mbps, run.flows[1].goodput_mbps])
+            })),
+        }
+    }
+}
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 3);
     let duration = Duration::from_secs(context.pick(120, 40));
@@ -47,69 +77,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((stack.label.to_owned(), scenario))
     })?;
-
-    let mut table = Table::new("Two flows of one kind, 30 and 60 ms")
-        .text("stack", "stack")
-        .number("short_mbps", "30 ms", "Mbit/s", 2)
-        .number("long_mbps", "60 ms", "Mbit/s", 2)
-        .number("long_over_short", "60 ms / 30 ms", "", 2)
-        .number("jain", "Jain", "", 3)
-        .number("queue_p95_ms", "queue p95", "ms", 1)
-        .number("lost", "lost", "", 0);
-    let mut bars = [Vec::new(), Vec::new()];
-    let mut ratios = Vec::new();
-    for (stack, runs) in STACKS.iter().zip(&runs) {
-        let (short, long) = (median_flow(runs, 0), median_flow(runs, 1));
-        let goodputs = [short.goodput_mbps, long.goodput_mbps];
-        let ratio = median(
-            runs.iter().map(|run| run.flows[1].goodput_mbps / run.flows[0].goodput_mbps),
-        );
-        ratios.push(ratio);
-        bars[0].push(Some(goodputs[0]));
-        bars[1].push(Some(goodputs[1]));
-        table.row([
-            stack.label.into(),
-            goodputs[0].into(),
-            goodputs[1].into(),
-            ratio.into(),
-            median(runs.iter().filter_map(|run| {
-                jain(&[run.flows[0].goodput_mbps, run.flows[1].goodput_mbps])
-            }))
-            .into(),
-            short.queue_p95_ms.into(),
-            (short.lost + long.lost).into(),
-        ]);
-    }
-    let [short, long] = bars;
-    let plot = Plot::new(
-        "Goodput of two flows on 40 Mbit/s",
-        Axis::linear(""),
-        Axis::linear("goodput, Mbit/s"),
-        Chart::Bars {
-            groups: STACKS.map(|stack| stack.label.to_owned()).to_vec(),
-            series: vec![
-                BarSeries::measured("30 ms", Colour::Blue, short),
-                BarSeries::measured("60 ms", Colour::Orange, long),
-            ],
-        },
-    );
-    let shown = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
-    // How far a ratio is from equal shares, whoever has the larger one.
-    let unfairness = |ratio: Option<f64>| ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-    let smaller_share = ratios[0].map_or(f64::NAN, |ratio| ratio.min(1.0) / (1.0 + ratio));
-    let checks = vec![
-        Check::paper_or_better(
-            "TACK: goodput at 60 ms over that at 30 ms",
-            shown(ratios[0]),
-            format!(
-                "similar to legacy BBR (quiche BBR2 here: {}): within a quarter",
-                shown(ratios[2])
-            ),
-            ratios[0].zip(ratios[2]).is_some_and(|(tack, bbr)| agrees(tack, bbr)),
-            unfairness(ratios[0]) < unfairness(ratios[2]),
-        ),
-        Check::at_least("TACK: the smaller of both shares", 100.0 * smaller_share, "%", 30.0),
-    ];
+    let measured: Vec<_> = runs.iter().map(|runs| Measured::new(runs)).collect();
     Ok(Findings {
         parameters: json!({
             "rate_mbps": RATE_MBPS,
@@ -120,14 +88,76 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "warm_up_s": warm_up.as_secs_f64(),
         }),
         seeds,
-        tables: vec![table],
-        plots: vec![plot],
-        checks,
+        tables: vec![table(&measured)],
+        plots: vec![plot(&measured)],
+        checks: checks(&measured),
         notes: vec![
             "BBR favours the longer path where the buffer is deep, CUBIC the shorter one."
                 .to_owned(),
         ],
     })
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new("Two flows of one kind, 30 and 60 ms")
+        .text("stack", "stack")
+        .number("short_mbps", "30 ms", "Mbit/s", 2)
+        .number("long_mbps", "60 ms", "Mbit/s", 2)
+        .number("long_over_short", "60 ms / 30 ms", "", 2)
+        .number("jain", "Jain", "", 3)
+        .number("queue_p95_ms", "queue p95", "ms", 1)
+        .number("lost", "lost", "", 0);
+    for (stack, of) in STACKS.iter().zip(measured) {
+        table.row([
+            stack.label.into(),
+            of.short.goodput_mbps.into(),
+            of.long.goodput_mbps.into(),
+            of.long_over_short.into(),
+            of.jain.into(),
+            of.short.queue_p95_ms.into(),
+            (of.short.lost + of.long.lost).into(),
+        ]);
+    }
+    table
+}
+
+fn plot(measured: &[Measured]) -> Plot {
+    let short = measured.iter().map(|of| Some(of.short.goodput_mbps));
+    let long = measured.iter().map(|of| Some(of.long.goodput_mbps));
+    Plot::new(
+        "Goodput of two flows on 40 Mbit/s",
+        Axis::linear(""),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Bars {
+            groups: STACKS.map(|stack| stack.label.to_owned()).to_vec(),
+            series: vec![
+                BarSeries::measured("30 ms", Colour::Blue, short),
+                BarSeries::measured("60 ms", Colour::Orange, long),
+            ],
+        },
+    )
+}
+
+fn checks(measured: &[Measured]) -> Vec<Check> {
+    let tack = measured[TACK].long_over_short;
+    let bbr = measured[QUICHE_BBR].long_over_short;
+    let shown = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
+    // How far a ratio is from equal shares, whoever has the larger one.
+    let unfairness = |ratio: Option<f64>| ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    let smaller_share = tack.map_or(f64::NAN, |ratio| ratio.min(1.0) / (1.0 + ratio));
+    vec![
+        Check::paper_or_better(
+            "TACK: goodput at 60 ms over that at 30 ms",
+            shown(tack),
+            format!(
+                "similar to legacy BBR (quiche BBR2 here: {}): within a quarter",
+                shown(bbr)
+            ),
+            tack.zip(bbr).is_some_and(|(tack, bbr)| agrees(tack, bbr)),
+            unfairness(tack) < unfairness(bbr),
+        ),
+        Check::at_least("TACK: the smaller of both shares", 100.0 * smaller_share, "%", 30.0),
+    ]
 }
 
 /// Whether two flows of a kind share like two of another: a quarter more or less, and for the same one of them.

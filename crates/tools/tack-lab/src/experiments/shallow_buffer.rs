@@ -22,7 +22,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Rate in Mbit/s, round trip in ms, buffer in BDP.
-const PATHS: [(f64, u64, f64); 6] = [
+type Path = (f64, u64, f64);
+
+const PATHS: [Path; 6] = [
     (50.0, 40, 0.125),
     (300.0, 2, 1.0),
     (50.0, 1, 0.1),
@@ -56,7 +58,22 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((format!("{rate} Mbit/s, {rtt} ms, {buffer} BDP, {}", stack.label), scenario))
     })?;
+    let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+    let by_path = || PATHS.iter().zip(flows.chunks(STACKS.len()));
+    Ok(Findings {
+        parameters: json!({
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table(by_path())],
+        plots: Vec::new(),
+        checks: by_path().flat_map(|(path, flows)| checks(*path, flows)).collect(),
+        notes: Vec::new(),
+    })
+}
 
+fn table<'a>(by_path: impl Iterator<Item = (&'a Path, &'a [FlowReport])>) -> Table {
     let mut table = Table::new("One bulk flow after its start-up")
         .number("rate_mbps", "rate", "Mbit/s", 0)
         .number("rtt_ms", "RTT", "ms", 0)
@@ -66,15 +83,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("utilisation_percent", "utilisation", "%", 1)
         .number("resent_percent", "resent", "%", 2)
         .number("queue_p95_ms", "queue p95", "ms", 2);
-    let mut checks = Vec::new();
-    for ((path, _), runs) in cells.iter().step_by(STACKS.len()).zip(runs.chunks(STACKS.len())) {
-        let (rate, rtt, buffer) = *path;
-        let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
-        for (stack, flow) in STACKS.iter().zip(&flows) {
+    for ((rate, rtt, buffer), flows) in by_path {
+        for (stack, flow) in STACKS.iter().zip(flows) {
             table.row([
-                rate.into(),
-                rtt.into(),
-                buffer.into(),
+                (*rate).into(),
+                (*rtt).into(),
+                (*buffer).into(),
                 stack.label.into(),
                 flow.goodput_mbps.into(),
                 (flow.utilisation * 100.0).into(),
@@ -82,37 +96,32 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 flow.queue_p95_ms.into(),
             ]);
         }
-        let of = format!("{rate} Mbit/s, {rtt} ms, {buffer} BDP: TACK");
-        let (tack, rivals) = (&flows[0], &flows[1..]);
-        let best = rivals.iter().map(|flow| flow.goodput_mbps).fold(0.0, f64::max);
-        let (rival, wanted) = if buffer > 0.1 {
-            (flows[1].goodput_mbps, 100.0)
-        } else {
-            (best, OF_THE_BEST_PERCENT)
-        };
-        let name = if buffer > 0.1 { "plain quiche" } else { "the best rival" };
-        let share = 100.0 * tack.goodput_mbps / rival;
-        checks.push(Check::at_least(format!("{of}, of {name}"), share, "%", wanted));
-        let best_resent = rivals.iter().map(resent_percent).fold(f64::INFINITY, f64::min);
-        let most = (2.0 * best_resent).min(RESENT_PERCENT);
-        checks.push(Check::at_most(
+    }
+    table
+}
+
+/// Of the flows of one path, in the order of the stacks.
+fn checks((rate, rtt, buffer): Path, flows: &[FlowReport]) -> [Check; 2] {
+    let of = format!("{rate} Mbit/s, {rtt} ms, {buffer} BDP: TACK");
+    let (tack, rivals) = (&flows[0], &flows[1..]);
+    let best = rivals.iter().map(|flow| flow.goodput_mbps).fold(0.0, f64::max);
+    let (name, rival, wanted) = if buffer > 0.1 {
+        ("plain quiche", flows[1].goodput_mbps, 100.0)
+    } else {
+        ("the best rival", best, OF_THE_BEST_PERCENT)
+    };
+    let share = 100.0 * tack.goodput_mbps / rival;
+    let best_resent = rivals.iter().map(resent_percent).fold(f64::INFINITY, f64::min);
+    let most = (2.0 * best_resent).min(RESENT_PERCENT);
+    [
+        Check::at_least(format!("{of}, of {name}"), share, "%", wanted),
+        Check::at_most(
             format!("{of}, packets sent again (twice the better rival's, 2 % at most)"),
             resent_percent(tack),
             "%",
             most,
-        ));
-    }
-    Ok(Findings {
-        parameters: json!({
-            "duration_s": duration.as_secs_f64(),
-            "warm_up_s": warm_up.as_secs_f64(),
-        }),
-        seeds,
-        tables: vec![table],
-        plots: Vec::new(),
-        checks,
-        notes: Vec::new(),
-    })
+        ),
+    ]
 }
 
 /// Packets whose data had all been sent before, of all data packets.

@@ -47,16 +47,18 @@ impl Case {
     }
 }
 
+/// The transfers of a case.
+struct CaseTimes<'a> {
+    case: Case,
+    /// In the order of the stacks.
+    times: &'a [Completions],
+}
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(200, 100);
     let losses = context.pick(vec![0.0, 1.0, 2.0], vec![0.0, 2.0]);
     let rtts_ms = context.pick(vec![10, 40, 100, 200], vec![10, 100]);
-    let mut cases = Vec::new();
-    for bytes in BYTES {
-        for &loss_percent in &losses {
-            cases.extend(rtts_ms.iter().map(|&rtt_ms| Case { bytes, loss_percent, rtt_ms }));
-        }
-    }
+    let cases = cases(&losses, &rtts_ms);
     let cells: Vec<_> =
         cases.iter().flat_map(|case| STACKS.map(|stack| (*case, stack))).collect();
     let times = completions(context, &cells, &seeds, |(case, stack), seed| {
@@ -76,7 +78,46 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         };
         Ok((format!("{case:?}, {}", stack.label), scenario))
     })?;
+    let by_case: Vec<_> = cases
+        .iter()
+        .zip(times.chunks(STACKS.len()))
+        .map(|(case, times)| CaseTimes { case: *case, times })
+        .collect();
+    let by_size = || by_case.chunks(by_case.len() / BYTES.len());
+    let highest_loss = losses.last().copied().unwrap_or_default();
+    Ok(Findings {
+        parameters: json!({
+            "link": format!("pipe:{RATE_MBPS}"),
+            "buffer": "1 BDP, 64 KiB at least",
+            "bytes": BYTES,
+            "loss_percent_each_way": losses,
+            "rtt_ms": rtts_ms,
+            "completion": "from the client's first packet, handshake and request included",
+        }),
+        seeds,
+        tables: vec![table(&by_case)],
+        plots: by_size().map(|of_size| plot(of_size, highest_loss)).collect(),
+        checks: by_size().flat_map(checks).collect(),
+        notes: vec![
+            "Each transfer has a connection of its own: two round trips go by before the first \
+             byte of data."
+                .to_owned(),
+        ],
+    })
+}
 
+/// All cases, those of one size behind each other.
+fn cases(losses: &[f64], rtts_ms: &[u64]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for bytes in BYTES {
+        for &loss_percent in losses {
+            cases.extend(rtts_ms.iter().map(|&rtt_ms| Case { bytes, loss_percent, rtt_ms }));
+        }
+    }
+    cases
+}
+
+fn table(by_case: &[CaseTimes<'_>]) -> Table {
     let mut table = Table::new("From the client's first packet to the last byte")
         .text("size", "size")
         .number("loss_percent", "loss", "%", 0)
@@ -86,8 +127,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("p99_ms", "p99", "ms", 1)
         .number("tack_median_percent", "TACK's median later by", "%", 1)
         .number("tack_p99_percent", "p99 by", "%", 1);
-    let by_case: Vec<_> = cases.iter().zip(times.chunks(STACKS.len())).collect();
-    for (case, times) in &by_case {
+    for CaseTimes { case, times } in by_case {
         let tack = &times[0];
         for (index, (stack, time)) in STACKS.iter().zip(*times).enumerate() {
             let compared = |later: f64| (index > 0).then_some(later);
@@ -103,70 +143,53 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             ]);
         }
     }
+    table
+}
 
+/// Of the cases of one size: the one in which TACK is latest, against each plain quiche.
+fn checks(of_size: &[CaseTimes<'_>]) -> Vec<Check> {
     let mut checks = Vec::new();
-    let mut plots = Vec::new();
-    for cases in by_case.chunks(by_case.len() / BYTES.len()) {
-        let Some((first, _)) = cases.first() else { continue };
-        for over in PLAIN {
-            for (what, value) in MEASURES {
-                // The cell in which TACK is latest.
-                let later = |times: &[Completions]| {
-                    later_percent(value(&times[0]), value(&times[over]))
-                };
-                let cells = cases.iter().map(|(case, times)| (later(times), case));
-                let Some((worst, case)) = cells.max_by(|one, other| one.0.total_cmp(&other.0))
-                else {
-                    continue;
-                };
-                checks.push(Check::at_most(
-                    format!(
-                        "{}: {what} later than {}, worst of {} cells ({} % loss, {} ms)",
-                        first.size(),
-                        STACKS[over].label,
-                        cases.len(),
-                        case.loss_percent,
-                        case.rtt_ms
-                    ),
-                    worst,
-                    "%",
-                    PARAMETERS_PERCENT,
-                ));
-            }
+    for over in PLAIN {
+        for (what, value) in MEASURES {
+            let later =
+                |times: &[Completions]| later_percent(value(&times[0]), value(&times[over]));
+            let cells = of_size.iter().map(|cell| (later(cell.times), cell.case));
+            let Some((worst, case)) = cells.max_by(|one, other| one.0.total_cmp(&other.0))
+            else {
+                continue;
+            };
+            checks.push(Check::at_most(
+                format!(
+                    "{}: {what} later than {}, worst of {} cells ({} % loss, {} ms)",
+                    case.size(),
+                    STACKS[over].label,
+                    of_size.len(),
+                    case.loss_percent,
+                    case.rtt_ms
+                ),
+                worst,
+                "%",
+                PARAMETERS_PERCENT,
+            ));
         }
-        let lossy = losses.last().copied().unwrap_or_default();
-        let series = STACKS.iter().enumerate().map(|(index, stack)| {
-            let lossy = cases.iter().filter(|(case, _)| case.loss_percent >= lossy);
-            let points = lossy
-                .filter_map(|(case, times)| Some((case.rtt_ms as f64, times[index].p99()?)));
-            Series::measured(stack.label, stack.colour, points.collect())
-        });
-        plots.push(Plot::new(
-            format!("99th percentile of {} at {lossy} % loss", first.size()),
-            Axis::linear("RTT, ms"),
-            Axis::linear("completion, ms"),
-            Chart::Lines { series: series.collect() },
-        ));
     }
-    Ok(Findings {
-        parameters: json!({
-            "link": format!("pipe:{RATE_MBPS}"),
-            "buffer": "1 BDP, 64 KiB at least",
-            "bytes": BYTES,
-            "loss_percent_each_way": losses,
-            "rtt_ms": rtts_ms,
-            "completion": "from the client's first packet, handshake and request included",
-        }),
-        seeds,
-        tables: vec![table],
-        plots,
-        checks,
-        notes: vec![
-            "Each transfer has a connection of its own: two round trips go by before the first \
-             byte of data."
-                .to_owned(),
-        ],
-    })
+    checks
+}
+
+/// Of the cases of one size: those with the highest loss.
+fn plot(of_size: &[CaseTimes<'_>], highest_loss: f64) -> Plot {
+    let series = STACKS.iter().enumerate().map(|(index, stack)| {
+        let lossy = of_size.iter().filter(|cell| cell.case.loss_percent >= highest_loss);
+        let points =
+            lossy.filter_map(|cell| Some((cell.case.rtt_ms as f64, cell.times[index].p99()?)));
+        Series::measured(stack.label, stack.colour, points.collect())
+    });
+    Plot::new(
+        format!("99th percentile of {} at {highest_loss} % loss", of_size[0].case.size()),
+        Axis::linear("RTT, ms"),
+        Axis::linear("completion, ms"),
+        Chart::Lines { series: series.collect() },
+    )
 }
 
 type Measure = (&'static str, fn(&Completions) -> Option<f64>);

@@ -83,20 +83,6 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     )?;
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
     let (all, settled) = flows.split_at(STACKS.len());
-    let tables = vec![
-        table("From the fall of the rate on", all),
-        table("From 5 s behind the fall on", settled),
-    ];
-    let delays = STACKS.iter().zip(all).map(|((stack, label, ..), flow)| {
-        let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
-        Series::measured(*label, stack.colour, points.collect())
-    });
-    let plots = vec![Plot::new(
-        "Round-trip time over time",
-        Axis::linear("time, s"),
-        Axis::linear("RTT, ms"),
-        Chart::Steps { series: delays.collect() },
-    )];
     Ok(Findings {
         parameters: json!({
             "link": link()?,
@@ -109,22 +95,13 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "duration_s": DURATION.as_secs_f64(),
         }),
         seeds,
-        tables,
-        plots,
-        checks: checks(&all[0], &settled[0]),
-        notes: vec![
-            "Every frame has a stream, and the older stream goes first. A frame that has waited \
-             for 33 ms, until the next one is there, without a byte of it being taken by the \
-             stack is dropped, with every stack alike. One that has begun goes on to its end, unless its deadline passes. \
-             It is in time if it has been read whole 250 ms after it was made."
-                .to_owned(),
-            "Utilisation counts all that arrived, in IP packets. Useful are the bytes of frames that came in time, as \
-             a share of what the link could have carried; headers take some 5 % of it."
-                .to_owned(),
-            "Stale are bytes of a stream that are put on the link behind its deadline, first or \
-             again. The RTT is what a packet took, and the way back."
-                .to_owned(),
+        tables: vec![
+            table("From the fall of the rate on", all),
+            table("From 5 s behind the fall on", settled),
         ],
+        plots: vec![plot(all)],
+        checks: checks(&all[0], &settled[0]),
+        notes: notes(),
     })
 }
 
@@ -177,6 +154,35 @@ fn checks(all: &FlowReport, settled: &FlowReport) -> Vec<Check> {
         ]);
     }
     checks
+}
+
+fn plot(flows: &[FlowReport]) -> Plot {
+    let delays = STACKS.iter().zip(flows).map(|((stack, label, ..), flow)| {
+        let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
+        Series::measured(*label, stack.colour, points.collect())
+    });
+    Plot::new(
+        "Round-trip time over time",
+        Axis::linear("time, s"),
+        Axis::linear("RTT, ms"),
+        Chart::Steps { series: delays.collect() },
+    )
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "Every frame has a stream, and the older stream goes first. A frame that has waited \
+         for 33 ms, until the next one is there, without a byte of it being taken by the \
+         stack is dropped, with every stack alike. One that has begun goes on to its end, unless its deadline passes. \
+         It is in time if it has been read whole 250 ms after it was made."
+            .to_owned(),
+        "Utilisation counts all that arrived, in IP packets. Useful are the bytes of frames that came in time, as \
+         a share of what the link could have carried; headers take some 5 % of it."
+            .to_owned(),
+        "Stale are bytes of a stream that are put on the link behind its deadline, first or \
+         again. The RTT is what a packet took, and the way back."
+            .to_owned(),
+    ]
 }
 
 fn link() -> Result<LinkSpec, Error> {

@@ -10,7 +10,7 @@ use tack_link::{LinkSpec, PathSpec};
 use super::statistics::{mean, median, percentile};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Plot, Series, Table};
-use crate::sim::{Bin, FlowReport, Scenario};
+use crate::sim::{Bin, FlowReport, Scenario, ScenarioReport};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "suspension",
@@ -53,6 +53,10 @@ const STACKS: [Contender; 5] = [
     Contender::QUICHE_CUBIC,
     Contender::QUINN,
 ];
+const TACK: usize = 0;
+
+/// How much of the time behind the warm-up a plot shows.
+const SHOWN_S: f64 = 6.0;
 
 /// A pause in seconds since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,89 +105,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((format!("{name}, {}, paused: {paused}", stack.label), scenario))
     })?;
 
-    let mut table = Table::new("Pauses of 50 to 250 ms, every 2 s on average, RTT 40 ms")
-        .text("link", "link")
-        .text("stack", "stack")
-        .number("goodput_percent", "of unpaused goodput", "%", 1)
-        .number("repeated_mean", "repeated a pause", "", 1)
-        .number("repeated_max", "at most", "", 0)
-        .number("needless", "in vain", "", 0)
-        .number("recovery_p50_rtts", "full rate after", "RTT", 0)
-        .number("recovery_p95_rtts", "p95", "RTT", 0)
-        .number("queue_p95_ms", "queue p95 later", "ms", 1)
-        .number("unpaused_queue_p95_ms", "unpaused", "ms", 1);
-    let mut checks = Vec::new();
-    let mut plots = Vec::new();
-    for ((name, _), runs) in LINKS.iter().zip(runs.chunks(2 * STACKS.len())) {
-        let mut series = Vec::new();
-        for (stack, runs) in STACKS.iter().zip(runs.chunks(2)) {
-            let flow = |runs: &[_], at: usize| -> Option<FlowReport> {
-                let run: &crate::sim::ScenarioReport = runs.get(at)?;
-                run.flows.first().cloned()
-            };
-            let effects = seeds.iter().enumerate().filter_map(|(at, seed)| {
-                let pauses = draw(*seed, seconds);
-                Some(effect(&flow(&runs[0], at)?, &flow(&runs[1], at)?, &pauses, seconds))
-            });
-            let effect = together(&effects.collect::<Vec<_>>());
-            let repeated = effect.repeated.iter().copied().fold(f64::NAN, f64::max);
-            let recovery = median(effect.recovery_rtts.iter().copied());
-            let queue = percentile(&effect.queue_ms, 0.95);
-            let unpaused = percentile(&effect.unpaused_queue_ms, 0.95);
-            table.row([
-                (*name).into(),
-                stack.label.into(),
-                effect.goodput_percent.into(),
-                mean(effect.repeated.iter().copied()).into(),
-                repeated.into(),
-                effect.needless.into(),
-                recovery.into(),
-                percentile(&effect.recovery_rtts, 0.95).into(),
-                queue.into(),
-                unpaused.into(),
-            ]);
-            if let Some(first) = flow(&runs[0], 0) {
-                let points =
-                    first.timeline.iter().filter_map(|bin| Some((bin.at, bin.owd_ms?)));
-                let shown = points.filter(|(at, _)| (WARM_UP_S..WARM_UP_S + 6.0).contains(at));
-                series.push(Series::measured(stack.label, stack.colour, shown.collect()));
-            }
-            if *stack == Contender::TACK {
-                let what = |what: &str| format!("{name}: {what}");
-                checks.extend([
-                    // Not what was lost, which on Wi-Fi is an A-MPDU of 14 packets at times: a
-                    // storm of timeouts repeats what was not.
-                    Check::at_most(
-                        what("repeated in vain for each pause"),
-                        effect.needless_a_pause,
-                        "packets",
-                        2.0,
-                    ),
-                    Check::at_most(
-                        what("full rate after a pause"),
-                        recovery.unwrap_or(f64::NAN),
-                        "RTTs",
-                        2.0,
-                    ),
-                    Check::at_most(
-                        what("p95 of the queue from 3 RTTs after a pause on"),
-                        queue.unwrap_or(f64::NAN),
-                        "ms",
-                        unpaused.unwrap_or(f64::NAN) + LASTING_S * 1e3,
-                    ),
-                ]);
-            }
-        }
-        let plot = Plot::new(
-            format!("One-way delay through the first pauses: {name}"),
-            Axis::range("time, s"),
-            Axis::linear("one-way delay, ms"),
-            Chart::Steps { series },
-        );
-        let begun = draw(seeds[0], seconds).into_iter();
-        let shown = begun.filter(|pause| pause.start < WARM_UP_S + 6.0);
-        plots.push(shown.fold(plot, |plot, pause| plot.mark(pause.start, "pause")));
-    }
+    let pauses: Vec<_> = seeds.iter().map(|seed| draw(*seed, seconds)).collect();
+    let effects: Vec<_> = runs
+        .chunks(2)
+        .map(|runs| effect_of_all(&runs[0], &runs[1], &pauses, seconds))
+        .collect();
     Ok(Findings {
         parameters: json!({
             "links": LINKS.map(|(name, hop)| format!("{name}: {}", hop.replace('\n', "; "))),
@@ -196,9 +122,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "full_rate": format!("{FULL} of unpaused goodput in {HOLD} round trips"),
         }),
         seeds,
-        tables: vec![table],
-        plots,
-        checks,
+        tables: vec![table(&effects)],
+        plots: plots(&runs, &pauses[0]),
+        checks: checks(&effects),
         notes: vec![
             "Nothing is lost in a pause: medium and queues stand still, in both directions, what \
              is on the path behind them goes on, and a queue that overflows drops packets. \
@@ -213,6 +139,111 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 .to_owned(),
         ],
     })
+}
+
+impl Effect {
+    fn recovery_p50_rtts(&self) -> Option<f64> {
+        median(self.recovery_rtts.iter().copied())
+    }
+
+    fn queue_p95_ms(&self) -> Option<f64> {
+        percentile(&self.queue_ms, 0.95)
+    }
+
+    fn unpaused_queue_p95_ms(&self) -> Option<f64> {
+        percentile(&self.unpaused_queue_ms, 0.95)
+    }
+}
+
+/// Of the stacks on each link.
+fn table(effects: &[Effect]) -> Table {
+    let mut table = Table::new("Pauses of 50 to 250 ms, every 2 s on average, RTT 40 ms")
+        .text("link", "link")
+        .text("stack", "stack")
+        .number("goodput_percent", "of unpaused goodput", "%", 1)
+        .number("repeated_mean", "repeated a pause", "", 1)
+        .number("repeated_max", "at most", "", 0)
+        .number("needless", "in vain", "", 0)
+        .number("recovery_p50_rtts", "full rate after", "RTT", 0)
+        .number("recovery_p95_rtts", "p95", "RTT", 0)
+        .number("queue_p95_ms", "queue p95 later", "ms", 1)
+        .number("unpaused_queue_p95_ms", "unpaused", "ms", 1);
+    for ((link, _), effects) in LINKS.iter().zip(effects.chunks(STACKS.len())) {
+        for (stack, effect) in STACKS.iter().zip(effects) {
+            table.row([
+                (*link).into(),
+                stack.label.into(),
+                effect.goodput_percent.into(),
+                mean(effect.repeated.iter().copied()).into(),
+                effect.repeated.iter().copied().fold(f64::NAN, f64::max).into(),
+                effect.needless.into(),
+                effect.recovery_p50_rtts().into(),
+                percentile(&effect.recovery_rtts, 0.95).into(),
+                effect.queue_p95_ms().into(),
+                effect.unpaused_queue_p95_ms().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// TACK on each link.
+fn checks(effects: &[Effect]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for ((link, _), effects) in LINKS.iter().zip(effects.chunks(STACKS.len())) {
+        let effect = &effects[TACK];
+        let what = |what: &str| format!("{link}: {what}");
+        let unpaused_queue_ms = effect.unpaused_queue_p95_ms().unwrap_or(f64::NAN);
+        checks.extend([
+            // Not what was lost, which on Wi-Fi is an A-MPDU of 14 packets at times: a storm of
+            // timeouts repeats what was not.
+            Check::at_most(
+                what("repeated in vain for each pause"),
+                effect.needless_a_pause,
+                "packets",
+                2.0,
+            ),
+            Check::at_most(
+                what("full rate after a pause"),
+                effect.recovery_p50_rtts().unwrap_or(f64::NAN),
+                "RTTs",
+                2.0,
+            ),
+            Check::at_most(
+                what("p95 of the queue from 3 RTTs after a pause on"),
+                effect.queue_p95_ms().unwrap_or(f64::NAN),
+                "ms",
+                unpaused_queue_ms + LASTING_S * 1e3,
+            ),
+        ]);
+    }
+    checks
+}
+
+/// The first run on each link, with its pauses.
+fn plots(runs: &[Vec<ScenarioReport>], pauses: &[Pause]) -> Vec<Plot> {
+    let links = LINKS.iter().zip(runs.chunks(2 * STACKS.len()));
+    links.map(|((link, _), runs)| plot(link, runs, pauses)).collect()
+}
+
+fn plot(link: &str, runs: &[Vec<ScenarioReport>], pauses: &[Pause]) -> Plot {
+    let end = WARM_UP_S + SHOWN_S;
+    // The runs with pauses stand in front of those without.
+    let paused = STACKS.iter().zip(runs.iter().step_by(2));
+    let series = paused.filter_map(|(stack, runs)| {
+        let flow = runs.first()?.flows.first()?;
+        let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, bin.owd_ms?)));
+        let shown = points.filter(|(at, _)| (WARM_UP_S..end).contains(at));
+        Some(Series::measured(stack.label, stack.colour, shown.collect()))
+    });
+    let plot = Plot::new(
+        format!("One-way delay through the first pauses: {link}"),
+        Axis::range("time, s"),
+        Axis::linear("one-way delay, ms"),
+        Chart::Steps { series: series.collect() },
+    );
+    let shown = pauses.iter().filter(|pause| pause.start < end);
+    shown.fold(plot, |plot, pause| plot.mark(pause.start, "pause"))
 }
 
 /// Pauses after the warm-up; the last one leaves time to recover.
@@ -276,6 +307,20 @@ fn effect(paused: &FlowReport, unpaused: &FlowReport, pauses: &[Pause], end: f64
         needless: paused.spurious as f64,
         needless_a_pause: paused.spurious as f64 / pauses.len().max(1) as f64,
     }
+}
+
+/// What the pauses of all seeds did to a stack; runs and pauses are in the order of the seeds.
+fn effect_of_all(
+    paused: &[ScenarioReport],
+    unpaused: &[ScenarioReport],
+    pauses: &[Vec<Pause>],
+    end: f64,
+) -> Effect {
+    let effects =
+        paused.iter().zip(unpaused).zip(pauses).filter_map(|((paused, unpaused), pauses)| {
+            Some(effect(paused.flows.first()?, unpaused.flows.first()?, pauses, end))
+        });
+    together(&effects.collect::<Vec<_>>())
 }
 
 /// Effects of all seeds: medians of the runs, and all pauses.

@@ -5,7 +5,7 @@ mod kernel;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::protocol_run::Route;
 use super::{Contender, Context, Error, Experiment, Findings, median};
@@ -64,6 +64,13 @@ struct Place {
     bytes: [u64; 2],
 }
 
+impl Place {
+    /// Bytes of the file in this form.
+    fn file_bytes(&self, context: &Context) -> u64 {
+        self.bytes[usize::from(context.quick())]
+    }
+}
+
 /// The cable that the note measured on, as its two figures have it: full with credit, and silent for
 /// this long behind each write without.
 fn cable() -> Cable {
@@ -99,6 +106,9 @@ fn megabytes_per_second(host: &Host, bytes: u64) -> Option<f64> {
     Some(bytes as f64 / host.took()?.as_secs_f64() / 1e6)
 }
 
+/// A path, a stack and the credit.
+type Cell = (Place, Contender, Option<u32>);
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let places = places();
@@ -109,17 +119,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             cells.extend(credits.iter().map(|&credit| (place, stack, credit)));
         }
     }
-    let length = |place: &Place| place.bytes[usize::from(context.quick())];
-    let rates = context.each(&cells, &seeds, |(place, stack, credit), seed| {
-        let bytes = length(place);
-        let mut host = Host::new(Push { bytes, payload: PAYLOAD, wish: *credit });
-        let mut device = Device::new(Some(u32::MAX));
-        place.route.run(stack, (seed, LIMIT), &mut host, &mut device)?;
-        Ok(megabytes_per_second(&host, bytes).unwrap_or(f64::NAN))
-    })?;
-    let rates: Vec<_> =
-        rates.into_iter().map(|rates| median(rates).unwrap_or(f64::NAN)).collect();
-
+    let rates = stack_rates(context, &cells, &seeds)?;
     let over_cable = cable_rates(&credits)?;
     let cable_alone = Sweep {
         place: places[0].label,
@@ -139,29 +139,10 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             rates,
         });
     }
-    let mut by_credit = Table::new("Pushed, by available send bytes")
-        .text("place", "path")
-        .text("stack", "stack")
-        .number("available_kib", "ASB", "KiB", 0)
-        .number("mb_per_s", "pushed", "MB/s", 1)
-        .number("gain", "of one at a time", "", 2);
-    for sweep in &sweeps {
-        for (credit, rate) in sweep.credits.iter().zip(sweep.rates) {
-            by_credit.row([
-                sweep.place.into(),
-                sweep.stack.into(),
-                credit.map(|bytes| bytes >> 10).into(),
-                (*rate).into(),
-                (rate / sweep.rates[0]).into(),
-            ]);
-        }
-    }
-    let shown = sweeps.iter().filter(|sweep| sweep.place == places[0].label);
-    let lines = shown.map(Sweep::line).collect();
     let mut checks = checks(&sweeps, places.map(|place| place.label));
     let (fallback, traces) = negotiation()?;
     checks.push(fallback);
-    let mut tables = vec![by_credit];
+    let mut tables = vec![table(&sweeps)];
     let mut notes = notes();
     // What a TUN device and this machine can carry.
     match kernel::measure(context, &places[2..])? {
@@ -170,28 +151,71 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     }
     tables.extend(traces);
     Ok(Findings {
-        parameters: json!({
-            "payload_bytes": PAYLOAD,
-            "file_bytes": places.map(|place| length(&place)),
-            "kernel_file_bytes": kernel::file_bytes(context),
-            "cable_bytes_per_second": cable().bytes_per_second,
-            "cable_round_trip_us": 2.0 * cable().delay.as_secs_f64() * 1e6,
-            "paths": places.map(|place| json!({
-                "path": place.label,
-                "rate_mbps": place.route.rate_mbps,
-                "rtt_ms": place.route.rtt_ms(),
-            })),
-        }),
+        parameters: parameters(context, &places),
         seeds,
         tables,
-        plots: vec![Plot::new(
-            "Pushed over the note's cable",
-            Axis::log("ASB, KiB (32: one A_WRTE at a time)"),
-            Axis::linear("MB/s"),
-            Chart::Lines { series: lines },
-        )],
+        plots: vec![plot(&sweeps, places[0].label)],
         checks,
         notes,
+    })
+}
+
+/// What a push reaches in each cell: the median over the seeds, MB/s.
+fn stack_rates(context: &Context, cells: &[Cell], seeds: &[u64]) -> Result<Vec<f64>, Error> {
+    let rates = context.each(cells, seeds, |(place, stack, credit), seed| {
+        let bytes = place.file_bytes(context);
+        let mut host = Host::new(Push { bytes, payload: PAYLOAD, wish: *credit });
+        let mut device = Device::new(Some(u32::MAX));
+        place.route.run(stack, (seed, LIMIT), &mut host, &mut device)?;
+        Ok(megabytes_per_second(&host, bytes).unwrap_or(f64::NAN))
+    })?;
+    Ok(rates.into_iter().map(|rates| median(rates).unwrap_or(f64::NAN)).collect())
+}
+
+fn table(sweeps: &[Sweep<'_>]) -> Table {
+    let mut table = Table::new("Pushed, by available send bytes")
+        .text("place", "path")
+        .text("stack", "stack")
+        .number("available_kib", "ASB", "KiB", 0)
+        .number("mb_per_s", "pushed", "MB/s", 1)
+        .number("gain", "of one at a time", "", 2);
+    for sweep in sweeps {
+        for (credit, rate) in sweep.credits.iter().zip(sweep.rates) {
+            table.row([
+                sweep.place.into(),
+                sweep.stack.into(),
+                credit.map(|bytes| bytes >> 10).into(),
+                (*rate).into(),
+                (rate / sweep.rates[0]).into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// The sweeps at one place.
+fn plot(sweeps: &[Sweep<'_>], place: &str) -> Plot {
+    let shown = sweeps.iter().filter(|sweep| sweep.place == place);
+    Plot::new(
+        "Pushed over the note's cable",
+        Axis::log("ASB, KiB (32: one A_WRTE at a time)"),
+        Axis::linear("MB/s"),
+        Chart::Lines { series: shown.map(Sweep::line).collect() },
+    )
+}
+
+fn parameters(context: &Context, places: &[Place; 4]) -> Value {
+    json!({
+        "payload_bytes": PAYLOAD,
+        "file_bytes": places.map(|place| place.file_bytes(context)),
+        "kernel_file_bytes": kernel::file_bytes(context),
+        "cable_bytes_per_second": cable().bytes_per_second,
+        "cable_round_trip_us": 2.0 * cable().delay.as_secs_f64() * 1e6,
+        "paths": places.map(|place| json!({
+            "path": place.label,
+            "rate_mbps": place.route.rate_mbps,
+            "rtt_ms": place.route.rtt_ms(),
+        })),
     })
 }
 

@@ -4,7 +4,7 @@ mod kernel;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::protocol_run::{Route, ack_packets};
 use super::{Contender, Context, Error, Experiment, Findings, median};
@@ -62,6 +62,9 @@ struct Run {
     acks: u64,
 }
 
+/// A path, a pattern and a stack.
+type Cell = (Route, Pattern, Contender);
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let rounds = context.pick(20, 6);
@@ -82,7 +85,41 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             acks: ack_packets(&flow),
         })
     })?;
+    let kernel = kernel::measure(context)?;
+    let mut tables = vec![table(&cells, &runs, rounds)];
+    tables.extend(kernel.tables);
+    let mut lines = lines(&cells, &runs);
+    lines.extend(kernel.lines);
+    let mut checks = vec![check(&cells, &runs)];
+    checks.extend(kernel.checks);
+    let mut notes = vec![
+        "Of two writes the stack sends the first before it is given the second: QUIC has no Nagle's \
+         algorithm, and no stack here holds a small write back."
+            .to_owned(),
+    ];
+    notes.extend(kernel.skipped);
+    Ok(Findings {
+        parameters: parameters(context, rounds),
+        seeds,
+        tables,
+        plots: vec![Plot::new(
+            "Replies to requests of two writes, RTT 0.2 ms",
+            Axis::linear("request"),
+            Axis::linear("reply, ms"),
+            Chart::Lines { series: lines },
+        )],
+        checks,
+        notes,
+    })
+}
 
+/// What the slowest reply took beyond the round trip.
+fn worst_ms(runs: &[Run]) -> f64 {
+    let all = runs.iter().flat_map(|run| run.beyond_ms.iter().copied());
+    all.fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn table(cells: &[Cell], runs: &[Vec<Run>], rounds: u32) -> Table {
     let mut table =
         Table::new("Replies, in virtual time: what they take beyond the round trip")
             .number("rtt_ms", "RTT", "ms", 1)
@@ -92,74 +129,62 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             .number("later_p50_ms", "later, p50", "ms", 2)
             .number("worst_ms", "worst", "ms", 2)
             .number("acks_per_request", "ACKs/request", "", 2);
-    let mut worst_of_tack = f64::NEG_INFINITY;
-    let mut lines = Vec::new();
-    for ((route, pattern, stack), runs) in cells.iter().zip(&runs) {
-        let has_replies = pattern.requests.replies;
-        let all = runs.iter().flat_map(|run| run.beyond_ms.iter().copied());
-        let worst = all.fold(f64::NEG_INFINITY, f64::max);
-        if has_replies && stack.label == Contender::TACK.label {
-            worst_of_tack = worst_of_tack.max(worst);
-        }
+    for ((route, pattern, stack), runs) in cells.iter().zip(runs) {
         let first = runs.iter().filter_map(|run| run.beyond_ms.first().copied());
         let later = runs.iter().flat_map(|run| run.beyond_ms.iter().skip(1).copied());
         let acks = runs.iter().map(|run| run.acks as f64 / f64::from(rounds));
-        let shown = |value: Option<f64>| value.filter(|_| has_replies);
+        let shown = |value: Option<f64>| value.filter(|_| pattern.requests.replies);
         table.row([
             route.rtt_ms().into(),
             pattern.label.into(),
             stack.label.into(),
             shown(median(first)).into(),
             shown(median(later)).into(),
-            shown(Some(worst)).into(),
+            shown(Some(worst_ms(runs))).into(),
             median(acks).into(),
         ]);
-        if *route == ROUTES[SHOWN.0] && pattern.label == PATTERNS[SHOWN.1].label {
-            let points = runs[0].beyond_ms.iter().enumerate();
-            let points = points.map(|(at, ms)| ((at + 1) as f64, ms + route.rtt_ms()));
-            lines.push(Series::measured(stack.label, stack.colour, points.collect()));
-        }
     }
-    let kernel = kernel::measure(context)?;
-    lines.extend(kernel.lines);
-    let plots = vec![Plot::new(
-        "Replies to requests of two writes, RTT 0.2 ms",
-        Axis::linear("request"),
-        Axis::linear("reply, ms"),
-        Chart::Lines { series: lines },
-    )];
-    let mut checks = vec![Check::at_most(
+    table
+}
+
+/// What the plot shows, of the first seed.
+fn lines(cells: &[Cell], runs: &[Vec<Run>]) -> Vec<Series> {
+    let shown = cells.iter().zip(runs).filter(|((route, pattern, _), _)| {
+        *route == ROUTES[SHOWN.0] && pattern.label == PATTERNS[SHOWN.1].label
+    });
+    let line = |((route, _, stack), runs): (&Cell, &Vec<Run>)| {
+        let points = runs[0].beyond_ms.iter().enumerate();
+        let points = points.map(|(at, ms)| ((at + 1) as f64, ms + route.rtt_ms()));
+        Series::measured(stack.label, stack.colour, points.collect())
+    };
+    shown.map(line).collect()
+}
+
+/// The target: how late the worst reply over TACK may be.
+fn check(cells: &[Cell], runs: &[Vec<Run>]) -> Check {
+    let of_tack = cells.iter().zip(runs).filter(|((_, pattern, stack), _)| {
+        pattern.requests.replies && stack.label == Contender::TACK.label
+    });
+    let worst = of_tack.map(|(_, runs)| worst_ms(runs)).fold(f64::NEG_INFINITY, f64::max);
+    Check::at_most(
         "tacklib TACK: worst reply beyond the round trip, all patterns and paths",
-        worst_of_tack,
+        worst,
         "ms",
         SLACK_MS,
-    )];
-    checks.extend(kernel.checks);
-    let mut tables = vec![table];
-    tables.extend(kernel.tables);
-    let mut notes = vec![
-        "Of two writes the stack sends the first before it is given the second: QUIC has no Nagle's \
-         algorithm, and no stack here holds a small write back."
-            .to_owned(),
-    ];
-    notes.extend(kernel.skipped);
-    Ok(Findings {
-        parameters: json!({
-            "header_bytes": Requests::DEFAULT.header,
-            "body_bytes": Requests::DEFAULT.body,
-            "reply_bytes": Requests::DEFAULT.reply,
-            "pause_s": Requests::DEFAULT.pause.as_secs_f64(),
-            "kernel_pause_s": kernel::pause(context).as_secs_f64(),
-            "rounds": rounds,
-            "paths": ROUTES.map(|route| json!({
-                "rate_mbps": route.rate_mbps,
-                "rtt_ms": route.rtt_ms(),
-            })),
-        }),
-        seeds,
-        tables,
-        plots,
-        checks,
-        notes,
+    )
+}
+
+fn parameters(context: &Context, rounds: u32) -> Value {
+    json!({
+        "header_bytes": Requests::DEFAULT.header,
+        "body_bytes": Requests::DEFAULT.body,
+        "reply_bytes": Requests::DEFAULT.reply,
+        "pause_s": Requests::DEFAULT.pause.as_secs_f64(),
+        "kernel_pause_s": kernel::pause(context).as_secs_f64(),
+        "rounds": rounds,
+        "paths": ROUTES.map(|route| json!({
+            "rate_mbps": route.rate_mbps,
+            "rtt_ms": route.rtt_ms(),
+        })),
     })
 }
