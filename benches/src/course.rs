@@ -4,6 +4,7 @@
 mod application;
 mod bottleneck;
 mod end;
+mod requests;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,17 +15,21 @@ use quiche::{ConnectionId, RecvInfo};
 use tack_virtual::Virtual;
 use tacklib::Profile;
 
-use self::application::Application;
 pub use self::application::Transport;
+use self::application::{Application, Bulk};
 use self::bottleneck::Bottleneck;
 use self::end::{End, Mail};
+use self::requests::{Client, Server};
 use crate::pair::{STREAM, config};
 
 /// Longest step of the clock: bounds what a timer that nobody told of can cost.
 const LONGEST_STEP: Duration = Duration::from_millis(10);
 
 /// A run that takes longer, in virtual time, has stalled.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// More are allowed as streams end.
+const STREAMS: u64 = 100;
 
 /// The server's first unidirectional stream.
 const SERVER_STREAM: u64 = 3;
@@ -97,12 +102,13 @@ impl Course {
         ensure!(self.batch > 0 && self.rate > 0, "a batch and a rate are at least 1");
         let sends = (self.transport, self.sender);
         ensure!(sends != (Transport::Http3, Side::Server), "over HTTP/3 the client sends");
+        ensure!(sends != (Transport::Requests, Side::Client), "the server replies");
         // The certificate is dated by the real clock.
         let mut configs = [config(self.client)?, config(self.server)?];
         for config in &mut configs {
             // What an HTTP/3 connection needs of streams; idle ones change nothing else.
             config.set_initial_max_streams_uni(3);
-            config.set_initial_max_streams_bidi(1);
+            config.set_initial_max_streams_bidi(STREAMS);
             config.set_initial_max_stream_data_bidi_local(1 << 26);
             config.set_initial_max_stream_data_bidi_remote(1 << 26);
         }
@@ -113,11 +119,11 @@ impl Course {
         let connection =
             tacklib::connect(Some("localhost"), &scid, client, server, client_config)?;
         let to_client = RecvInfo { from: server, to: client };
-        let client_end = End::new(connection, self.application(), to_client);
+        let client_end = End::new(connection, self.application(Side::Client), to_client);
         let scid = ConnectionId::from_ref(&[0x5e; 8]);
         let connection = tacklib::accept(&scid, None, server, client, server_config)?;
         let to_server = RecvInfo { from: client, to: server };
-        let server_end = End::new(connection, self.application(), to_server);
+        let server_end = End::new(connection, self.application(Side::Server), to_server);
         let start = Instant::now();
         let mut runner = Runner {
             time,
@@ -135,11 +141,18 @@ impl Course {
         Ok(runner)
     }
 
-    fn application(&self) -> Application {
-        Application::on_stream(match self.sender {
-            Side::Client => STREAM,
-            Side::Server => SERVER_STREAM,
-        })
+    fn application(&self, side: Side) -> Application {
+        match (self.transport, side) {
+            (Transport::Requests, Side::Client) => Application::Client(Client::new()),
+            (Transport::Requests, Side::Server) => Application::Server(Server::new()),
+            (Transport::Stream | Transport::Http3, _) => {
+                let stream = match self.sender {
+                    Side::Client => STREAM,
+                    Side::Server => SERVER_STREAM,
+                };
+                Application::Bulk(Box::new(Bulk::on_stream(stream)))
+            }
+        }
     }
 }
 
@@ -167,12 +180,16 @@ impl Runner {
         self.finish = Finish::default();
         let begin = Instant::now();
         let before = self.receiver().application.read();
-        self.sender().application.supply(bytes, last);
+        // A reply begins with its request.
+        let is_asked_for = self.course.transport == Transport::Requests;
+        let beginner = if is_asked_for { &mut self.client } else { self.sender() };
+        beginner.application.supply(bytes, last);
+        let ends = last && !is_asked_for;
         loop {
             self.step()?;
             let application = &self.receiver().application;
             let read = application.read() - before;
-            if application.is_finished() || !last && read >= bytes {
+            if application.is_finished() || !ends && read >= bytes {
                 ensure!(read == bytes, "{read} of {bytes} bytes arrived");
                 break;
             }
@@ -195,7 +212,8 @@ impl Runner {
         ensure!(is_tack == tack, "TACK was not negotiated as asked");
         if self.course.transport == Transport::Http3 {
             for end in [&mut self.client, &mut self.server] {
-                end.application = Application::on_http3(&mut end.connection)?;
+                let bulk = Bulk::on_http3(&mut end.connection)?;
+                end.application = Application::Bulk(Box::new(bulk));
             }
         }
         Ok(())

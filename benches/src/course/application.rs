@@ -4,6 +4,8 @@ use anyhow::{Context, Result};
 use quiche::h3;
 use tacklib::Connection;
 
+use super::requests;
+
 /// The HTTP/3 connection that is measured.
 type Http3Connection = tacklib::h3::Connection;
 
@@ -17,10 +19,57 @@ pub enum Transport {
     Stream,
     /// The body of an HTTP/3 request: the client sends.
     Http3,
+    /// Replies of 10,000 bytes to requests of 100, each pair on a stream of its own, one after the
+    /// other: the server sends.
+    Requests,
 }
 
-/// One end's application.
-pub struct Application {
+/// What an end does.
+pub enum Application {
+    /// One sends, the other reads.
+    Bulk(Box<Bulk>),
+    /// It asks.
+    Client(requests::Client),
+    /// It replies.
+    Server(requests::Server),
+}
+
+impl Application {
+    /// Has a transfer of so many bytes begin at this end; `last` if nothing comes behind it.
+    pub fn supply(&mut self, bytes: usize, last: bool) {
+        match self {
+            Self::Bulk(bulk) => bulk.supply(bytes, last),
+            Self::Client(client) => client.ask(bytes),
+            Self::Server(_) => {}
+        }
+    }
+
+    /// Bytes of the transfer read so far.
+    pub fn read(&self) -> usize {
+        match self {
+            Self::Bulk(bulk) => bulk.read,
+            Self::Client(client) => client.read(),
+            Self::Server(_) => 0,
+        }
+    }
+
+    /// Whether the end of the stream has been read that all of it comes on.
+    pub fn is_finished(&self) -> bool {
+        matches!(self, Self::Bulk(bulk) if bulk.finished)
+    }
+
+    /// Reads what there is to read, and writes what the connection takes.
+    pub fn turn(&mut self, connection: &mut Connection) -> Result<()> {
+        match self {
+            Self::Bulk(bulk) => bulk.turn(connection),
+            Self::Client(client) => client.turn(connection),
+            Self::Server(server) => server.turn(connection),
+        }
+    }
+}
+
+/// An end that sends data, or one that reads it.
+pub struct Bulk {
     /// The stream of the data. Of HTTP/3 there is none before the request has been sent, or has
     /// come.
     stream: Option<u64>,
@@ -34,7 +83,7 @@ pub struct Application {
     data: Vec<u8>,
 }
 
-impl Application {
+impl Bulk {
     /// On a stream of that number.
     pub fn on_stream(stream: u64) -> Self {
         Self {
@@ -56,23 +105,12 @@ impl Application {
     }
 
     /// Gives this end something to send; `last` if nothing comes behind it.
-    pub const fn supply(&mut self, bytes: usize, last: bool) {
+    const fn supply(&mut self, bytes: usize, last: bool) {
         self.rest += bytes;
         self.last = last;
     }
 
-    /// Bytes read so far.
-    pub const fn read(&self) -> usize {
-        self.read
-    }
-
-    /// Whether the end of the stream has been read.
-    pub const fn is_finished(&self) -> bool {
-        self.finished
-    }
-
-    /// Reads what there is to read, and writes what the connection takes.
-    pub fn turn(&mut self, connection: &mut Connection) -> Result<()> {
+    fn turn(&mut self, connection: &mut Connection) -> Result<()> {
         if self.http3.is_some() {
             self.poll(connection).context("HTTP/3")?;
         } else if !self.finished {

@@ -156,7 +156,7 @@ impl Simulation {
         }
         while let Some(arrived) = self.path.arrival(self.now) {
             match arrived.direction {
-                Direction::Forward => self.on_data(arrived),
+                Direction::Forward => self.on_data(&arrived),
                 Direction::Reverse => self.on_ack(&arrived.bytes),
             }
             self.turn();
@@ -254,7 +254,7 @@ impl Simulation {
         self.probe_at = self.now + timeout * 2_u32.pow(self.probes.min(10));
     }
 
-    fn on_data(&mut self, arrived: Arrived) {
+    fn on_data(&mut self, arrived: &Arrived) {
         if self.measuring() {
             self.arrived += PACKET;
         }

@@ -61,10 +61,9 @@ fn link_time() -> Time {
     Time::from(TIME.with(|(_, since_start)| since_start.get()))
 }
 
-/// A moment that links know.
+/// A moment that links know: what is past is now.
 fn instant(at: Time) -> Instant {
-    let now = link_time();
-    Instant::now() + at.since(now) - now.since(at)
+    Instant::now() + at.since(link_time())
 }
 
 /// What both kinds of connection can do.

@@ -13,6 +13,8 @@ pub enum Arm {
     Streams,
     /// Both ends of a transfer in the body of an HTTP/3 request.
     Http3,
+    /// Both ends of replies of 10,000 bytes to requests, one after the other.
+    Requests,
     /// The client of a plain server, which sends the data; the client's instructions alone.
     ClientReceives,
     /// The client of a plain server, to which it sends the data; the client's instructions alone.
@@ -44,6 +46,7 @@ impl Arm {
         match self {
             Self::Streams => "streams",
             Self::Http3 => "http3",
+            Self::Requests => "requests",
             Self::ClientReceives => "client-receives",
             Self::ClientSends => "client-sends",
         }
@@ -58,8 +61,15 @@ impl Arm {
         Course {
             client,
             server: if self.is_of_client() { Profile::Off } else { client },
-            sender: if self == Self::ClientReceives { Side::Server } else { Side::Client },
-            transport: if self == Self::Http3 { Transport::Http3 } else { Transport::Stream },
+            sender: match self {
+                Self::ClientReceives | Self::Requests => Side::Server,
+                Self::Streams | Self::Http3 | Self::ClientSends => Side::Client,
+            },
+            transport: match self {
+                Self::Http3 => Transport::Http3,
+                Self::Requests => Transport::Requests,
+                Self::Streams | Self::ClientReceives | Self::ClientSends => Transport::Stream,
+            },
             ..path
         }
     }

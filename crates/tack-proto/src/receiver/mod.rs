@@ -4,6 +4,7 @@ mod ack_budget;
 mod ack_policy;
 #[cfg(test)]
 mod bubble_tests;
+mod delivered_reports;
 mod delivery_rate;
 mod ecn_counts;
 mod loss_event;
@@ -27,6 +28,7 @@ pub use tolerance::Tolerance;
 
 use ack_budget::AckBudget;
 use ack_policy::AckPolicy;
+use delivered_reports::DeliveredReports;
 use delivery_rate::DeliveryRate;
 use ecn_counts::ReceivedMarks;
 use loss_event::LossEvents;
@@ -155,6 +157,7 @@ pub struct Receiver {
     /// Largest numbers at the last TACKs: ranges below the oldest of them have
     /// been reported in all of these.
     reported: [u64; REPETITIONS],
+    delivered_reports: DeliveredReports,
     /// A packet has come that the next TACK would name only if it is a long one.
     has_late: bool,
     stats: ReceiverStats,
@@ -184,6 +187,7 @@ impl Receiver {
             largest_arrival: None,
             sequence: 0,
             reported: [0; REPETITIONS],
+            delivered_reports: DeliveredReports::default(),
             has_late: false,
             stats: ReceiverStats::default(),
         }
@@ -200,7 +204,8 @@ impl Receiver {
             Arrival::InOrder => self.losses.on_in_order(pn),
             Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
             Arrival::Late => {
-                self.has_late |= pn <= self.reported[0];
+                self.has_late |= pn <= self.reported[0] || self.delivered_reports.covers(pn);
+                self.delivered_reports.on_late(pn);
                 self.losses.on_late(now, pn);
             }
         }
@@ -273,6 +278,7 @@ impl Receiver {
 
     /// Numbers that arrived where this receiver could not see them (0-RTT).
     pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
+        self.delivered_reports.on_late(*range.start());
         self.received.insert_range(range);
     }
 
@@ -370,11 +376,13 @@ impl Receiver {
 
     /// Whether what is `due` has to name more than so many ranges (TACK-4.1-1, TACK-4.3-4).
     pub fn names_more_than(&self, count: usize, due: Due) -> bool {
-        let floor = match due {
-            Due::Tack | Due::Iack(IackEvent::Reply) => self.reported[0],
-            Due::Iack(_) => self.reported[REPETITIONS - 2],
-        };
-        self.received.newest_first().nth(count).is_some_and(|range| *range.end() > floor)
+        let Some(range) = self.received.newest_first().nth(count) else { return false };
+        match due {
+            Due::Tack | Due::Iack(IackEvent::Reply) => {
+                *range.end() > self.reported[0] && !self.delivered_reports.covers(*range.end())
+            }
+            Due::Iack(_) => *range.end() > self.reported[REPETITIONS - 2],
+        }
     }
 
     /// Ack-eliciting packets that no acknowledgement has covered yet.
@@ -409,11 +417,13 @@ impl Receiver {
     /// A packet has left with what was written last, if that has not left before; its number, if it is ack-eliciting.
     pub fn on_packet_sent(&mut self, answered: Option<u64>) {
         self.policy.on_packet_sent(answered);
+        self.delivered_reports.on_packet_sent(answered);
     }
 
     /// Packets of this end have been acknowledged; `was_delivered` tells of one what has become of it.
     pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
-        self.policy.on_acknowledgement(was_delivered);
+        self.policy.on_acknowledgement(&was_delivered);
+        self.delivered_reports.on_acknowledgement(was_delivered);
     }
 
     /// The rate at which this end sends data; `None` while it has less to send than may leave
@@ -510,10 +520,12 @@ impl Receiver {
         };
         let floor = self.reported[0];
         let least = if self.is_long_due() { LEAST_RANGES } else { 1 };
+        let known = &self.delivered_reports;
         let ranges = self
             .received
             .newest_first()
             .enumerate()
+            .take_while(|(i, range)| *i == 0 || !known.covers(*range.end()))
             .take_while(|(i, range)| *i < least || *range.end() > floor)
             .filter(|(_, range)| *range.start() <= newest.number)
             .map(|(_, range)| *range.start()..=newest.number.min(*range.end()));
@@ -525,6 +537,11 @@ impl Receiver {
             return false;
         };
         let is_cut = ranges.skip(encoded.ranges).any(|range| *range.end() > floor);
+        let first_left_out = self.received.newest_first().nth(encoded.ranges);
+        let names_all = first_left_out.is_none_or(|range| known.covers(*range.end()));
+        // TACK-5.4-7: the sender may leave another one to the next that is long by its sequence.
+        let counts = !is_cut && (names_all || is_long(self.sequence));
+        self.delivered_reports.on_written(counts.then_some(newest.number));
         if encoded.bubbles < most {
             self.buffer.on_listed(encoded.bubbles, young);
         }
@@ -558,6 +575,7 @@ impl Receiver {
         budget: usize,
         out: &mut Vec<u8>,
     ) -> bool {
+        let known = &self.delivered_reports;
         let (least, most, floor) = match event {
             // It comes instead of a TACK.
             IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
@@ -565,10 +583,13 @@ impl Receiver {
             // leaves no number unreported (TACK-4.3-4).
             _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
         };
+        // The second range of an IACK shows what the sender may take for lost (TACK-5.4-4).
+        let repeats_none = event == IackEvent::Reply;
         let ranges = self
             .received
             .newest_first()
             .enumerate()
+            .take_while(|(i, range)| *i == 0 || !(repeats_none && known.covers(*range.end())))
             .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
@@ -589,9 +610,12 @@ impl Receiver {
         if event == IackEvent::Loss {
             self.losses.on_iack();
         }
+        self.delivered_reports.on_written(None);
         if event == IackEvent::Reply {
             if let Some(largest) = self.received.largest().filter(|_| !is_cut) {
                 self.on_all_named(largest);
+                let counts = self.config.reported_gaps.is_none();
+                self.delivered_reports.on_written(counts.then_some(largest));
             }
             self.policy.on_sent(now);
             self.reply_wanted = false;

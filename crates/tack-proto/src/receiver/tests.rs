@@ -231,6 +231,74 @@ fn a_packet_that_is_older_than_eight_tacks_makes_the_next_one_long() {
     assert!(!read_tack(&mut receiver, now, names_it), "once, while nothing else is lost");
 }
 
+/// The ranges of the TACK that is written now, in a packet of that number.
+fn tack_in(receiver: &mut Receiver, now: Instant, carrier: u64) -> Vec<RangeInclusive<u64>> {
+    let ranges = read_tack(receiver, now, |tack| tack.ranges.iter().collect());
+    receiver.on_packet_sent(Some(carrier));
+    ranges
+}
+
+// TACK-4.1-6
+#[test]
+fn what_the_sender_is_known_to_have_heard_is_named_no_more_unless_it_changes() {
+    let (mut receiver, t0) = steady();
+    for pn in [2, 4, 6] {
+        receiver.on_packet(t0, data(pn));
+    }
+    assert_eq!(tack_in(&mut receiver, t0, 70), [6..=6, 4..=4, 2..=2, 0..=0]);
+    receiver.on_packet(t0, data(8));
+    assert_eq!(tack_in(&mut receiver, t0, 71).len(), 5, "nothing is known yet");
+    receiver.on_acknowledgement(|pn| (pn == 70).then_some(true));
+    receiver.on_packet(t0, data(9));
+    assert_eq!(tack_in(&mut receiver, t0, 72), [8..=9], "in a long TACK or not");
+    receiver.on_packet(t0, data(3));
+    assert_eq!(tack_in(&mut receiver, t0, 73), [8..=9, 6..=6, 2..=4]);
+    receiver.on_acknowledgement(|pn| (pn < 73).then_some(true));
+    receiver.on_packet(t0, data(10));
+    assert_eq!(tack_in(&mut receiver, t0, 74), [8..=10, 6..=6, 2..=4], "72 did not name it");
+    receiver.on_acknowledgement(|pn| Some(pn == 73));
+    receiver.on_packet(t0, data(11));
+    assert_eq!(tack_in(&mut receiver, t0, 75), [8..=11]);
+}
+
+// TACK-4.1-6, TACK-5.4-7
+#[test]
+fn a_report_that_the_sender_may_leave_to_a_long_one_shows_nothing() {
+    let (mut receiver, t0) = steady_where_all_tacks_arrive();
+    lossy(&mut receiver, t0, 80);
+    let mut pn = 4 * 80 + 1;
+    let mut next = |receiver: &mut Receiver| {
+        pn += 1;
+        receiver.on_packet(t0 + 800 * MS, data(pn));
+        let is_long = is_long(receiver.sequence);
+        let ranges = tack_in(receiver, t0 + 800 * MS, pn).len();
+        receiver.on_acknowledgement(|carrier| Some(carrier == pn));
+        (is_long, ranges)
+    };
+    let reports = [(); 8].map(|()| next(&mut receiver));
+    let first_long = reports.iter().position(|(is_long, _)| *is_long).unwrap();
+    let before = &reports[..first_long];
+    assert!(before.len() > 1 && before.iter().all(|(_, ranges)| *ranges > 1), "{reports:?}");
+    assert_eq!(reports[first_long].1, LEAST_RANGES);
+    assert!(reports[first_long + 1..].iter().all(|(_, ranges)| *ranges == 1), "{reports:?}");
+}
+
+// TACK-5.4-4
+#[test]
+fn an_iack_names_the_range_below_the_loss_though_the_sender_has_heard_of_it() {
+    let (mut receiver, t0) = steady_where_all_tacks_arrive();
+    for pn in 1..=9 {
+        receiver.on_packet(t0, data(pn));
+    }
+    tack_in(&mut receiver, t0, 70);
+    receiver.on_acknowledgement(|_| Some(true));
+    receiver.on_packet(t0 + MS, data(11));
+    let mut out = Vec::new();
+    assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Loss), 1000, &mut out));
+    let Frame::Iack(iack) = Frames::new(&out).next().unwrap().unwrap().frame else { panic!() };
+    assert_eq!(iack.ranges.iter().collect::<Vec<_>>(), [11..=11, 0..=9]);
+}
+
 #[test]
 fn the_tack_of_the_end_of_a_stream_is_long() {
     let (mut receiver, t0) = steady_where_all_tacks_arrive();
