@@ -693,6 +693,9 @@ impl Bbr {
         }
         let shown = if sample.app_limited { self.max_bw.get() } else { rate };
         self.probe.on_rate(shown);
+        if !sample.app_limited {
+            self.share.on_rate(rate);
+        }
         if matches!(self.state, State::Startup) {
             self.startup_rate = startup::growing_rate(sample, feedback.reported);
         }

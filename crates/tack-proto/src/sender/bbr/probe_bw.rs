@@ -89,6 +89,8 @@ pub(super) struct Cycle {
     short_ones: u32,
     /// Probes to come that go no higher than [`GENTLE_UP`].
     gentle_ones: u32,
+    /// The estimate when the last probe began, if that was such a one.
+    before_gentle: Option<Bandwidth>,
     /// When probing, draining or filling ends.
     ends: Instant,
     /// Draining lasts until then, and what it loses counts from then on.
@@ -112,6 +114,7 @@ impl Cycle {
             is_long: false,
             short_ones: 0,
             gentle_ones: 0,
+            before_gentle: None,
             ends: now,
             looks: None,
         }
@@ -184,8 +187,12 @@ impl Cycle {
         self.is_long = sample.is_some();
         self.short_ones = self.short_ones.saturating_sub(1);
         // One that repeats a gentle one (TACK-6.5-4) is as gentle, although what that has sent may queue.
+        let before = self.before_gentle.take();
         if self.is_gentle() {
             self.up = GENTLE_UP;
+            // A sample spans more than the probe, and shows a part of the little that it adds: two of them count together.
+            self.before = before.map_or(bandwidth, |before| before.min(bandwidth));
+            self.before_gentle = Some(bandwidth);
         }
         self.gentle_ones = self.gentle_ones.saturating_sub(1);
         let whole = sample.map_or(units, |sample| units.max(sample));
@@ -423,6 +430,30 @@ mod tests {
 
     fn is(gain: f64, expected: f64) -> bool {
         (gain - expected).abs() < 1e-9
+    }
+
+    // TACK-6.2-18
+    #[test]
+    fn gentle_probes_find_what_two_of_them_have_shown_together() {
+        let now = crate::test_clock();
+        let probe = |cycle: &mut Cycle, rate: Bandwidth| {
+            cycle.on_enter(now, Cruise, (UNITS.probe, None), rate);
+            cycle.on_enter(now, Up, (UNITS.probe, None), rate);
+            cycle.on_enter(now, Down, (UNITS.probe, None), rate);
+        };
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, now, 7);
+        cycle.on_too_high();
+        probe(&mut cycle, RATE);
+        assert!(!cycle.has_found_more(Down, RATE.scaled(1.02)));
+        probe(&mut cycle, RATE.scaled(1.02));
+        assert!(cycle.has_found_more(Down, RATE.scaled(1.04)));
+        probe(&mut cycle, RATE.scaled(1.02));
+        assert!(!cycle.has_found_more(Down, RATE.scaled(1.04)), "no more than two");
+        probe(&mut cycle, RATE.scaled(0.98));
+        assert!(
+            cycle.has_found_more(Down, RATE.scaled(1.02)),
+            "what was lost before counts not"
+        );
     }
 
     // TACK-6.2-18

@@ -18,6 +18,8 @@ pub(super) struct Share {
     /// None was before the probe now or last.
     queue_stood: bool,
     bandwidth: Option<Bandwidth>,
+    /// The best rate since the last Refill that the application did not limit.
+    best: Bandwidth,
 }
 
 impl Share {
@@ -32,6 +34,12 @@ impl Share {
         let stood = !std::mem::take(&mut self.drained);
         self.queue_stood = stood && (self.queue_stood || !in_series);
         self.bandwidth = self.bandwidth.filter(|bound| *bound < max_bw);
+        self.best = Bandwidth::ZERO;
+    }
+
+    /// A rate was seen, which the application did not limit.
+    pub fn on_rate(&mut self, rate: Bandwidth) {
+        self.best = self.best.max(rate);
     }
 
     /// The probe has lost too much at this rate between probes.
@@ -41,9 +49,9 @@ impl Share {
         }
     }
 
-    /// A probe with this gain has not.
+    /// A probe with this gain has not. What a series of them has found is there without harm, however much it is.
     pub fn on_harmless_probe(&mut self, gain: f64) {
-        self.bandwidth = self.bandwidth.map(|bound| bound.scaled(gain));
+        self.bandwidth = self.bandwidth.map(|bound| bound.scaled(gain).max(self.best));
     }
 
     /// The rate within the bound.
@@ -78,6 +86,20 @@ mod tests {
             RATE.scaled(2.0),
             "there is no bound"
         );
+    }
+
+    #[test]
+    fn what_a_series_of_probes_has_found_without_harm_is_kept() {
+        let mut share = Share::default();
+        share.on_refill(RATE, false);
+        share.on_too_high(RATE);
+        share.on_refill(RATE, false);
+        share.on_rate(RATE.scaled(3.0));
+        share.on_refill(RATE.scaled(3.0), true);
+        share.on_rate(RATE.scaled(2.0));
+        share.on_rate(RATE.scaled(1.5));
+        share.on_harmless_probe(1.25);
+        assert_eq!(share.bound_bandwidth(RATE.scaled(3.0)), RATE.scaled(2.0), "TACK-6.5-9");
     }
 
     #[test]
