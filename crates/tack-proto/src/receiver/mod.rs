@@ -520,12 +520,9 @@ impl Receiver {
         };
         let floor = self.reported[0];
         let least = if self.is_long_due() { LEAST_RANGES } else { 1 };
-        let known = &self.delivered_reports;
         let ranges = self
-            .received
-            .newest_first()
+            .ranges()
             .enumerate()
-            .take_while(|(i, range)| *i == 0 || !known.covers(*range.end()))
             .take_while(|(i, range)| *i < least || *range.end() > floor)
             .filter(|(_, range)| *range.start() <= newest.number)
             .map(|(_, range)| *range.start()..=newest.number.min(*range.end()));
@@ -538,7 +535,8 @@ impl Receiver {
         };
         let is_cut = ranges.skip(encoded.ranges).any(|range| *range.end() > floor);
         let first_left_out = self.received.newest_first().nth(encoded.ranges);
-        let names_all = first_left_out.is_none_or(|range| known.covers(*range.end()));
+        let names_all =
+            first_left_out.is_none_or(|range| self.delivered_reports.covers(*range.end()));
         // TACK-5.4-7: the sender may leave another one to the next that is long by its sequence.
         let counts = !is_cut && (names_all || is_long(self.sequence));
         self.delivered_reports.on_written(counts.then_some(newest.number));
@@ -561,6 +559,16 @@ impl Receiver {
         true
     }
 
+    /// The ranges that an acknowledgement may name, newest first: those that the sender is not known to have heard of, and
+    /// the one below them, which shows that what is between is missing (TACK-5.4-4, TACK-6.6-2).
+    fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
+        self.received.newest_first().scan(false, |is_last, range| {
+            let was_last =
+                std::mem::replace(is_last, self.delivered_reports.covers(*range.end()));
+            (!was_last).then_some(range)
+        })
+    }
+
     /// A TACK, or what came in the place of one, has named all that the last eight have not. One that had no room for
     /// that does not count as one of eight (TACK-4.1-3).
     fn on_all_named(&mut self, largest: u64) {
@@ -575,7 +583,6 @@ impl Receiver {
         budget: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let known = &self.delivered_reports;
         let (least, most, floor) = match event {
             // It comes instead of a TACK.
             IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
@@ -583,13 +590,9 @@ impl Receiver {
             // leaves no number unreported (TACK-4.3-4).
             _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
         };
-        // The second range of an IACK shows what the sender may take for lost (TACK-5.4-4).
-        let repeats_none = event == IackEvent::Reply;
         let ranges = self
-            .received
-            .newest_first()
+            .ranges()
             .enumerate()
-            .take_while(|(i, range)| *i == 0 || !(repeats_none && known.covers(*range.end())))
             .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
