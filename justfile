@@ -115,6 +115,7 @@ instructions-results: _valgrind
     cargo build --release -p tack-benches --bin instructions-per-mib
     count() { cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"; }
     others=(--arm streams,http3,client-receives,client-sends --batch 4,14,32 --mib 8)
+    requests=(--arm requests --batch 1,4,14 --mib 6 --warm-up-mib 6)
     mkdir -p docs/results
     count --json >docs/results/instructions.json
     {
@@ -133,6 +134,12 @@ instructions-results: _valgrind
         echo
         echo '```text'
         count "${others[@]}"
+        echo '```'
+        echo
+        echo 'Replies of 10,000 bytes to requests of 100, one after the other: both ends.'
+        echo
+        echo '```text'
+        count "${requests[@]}"
         echo '```'
     } >docs/results/instructions.md
 
