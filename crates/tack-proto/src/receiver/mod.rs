@@ -278,7 +278,9 @@ impl Receiver {
 
     /// Numbers that arrived where this receiver could not see them (0-RTT).
     pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
-        self.delivered_reports.on_late(*range.start());
+        if !self.received.contains_range(&range) {
+            self.delivered_reports.on_late(*range.start());
+        }
         self.received.insert_range(range);
     }
 

@@ -79,6 +79,11 @@ impl ReceivedPackets {
         self.numbers.contains(pn)
     }
 
+    /// Whether all of a range has been received and is still remembered.
+    pub fn contains_range(&self, range: &RangeInclusive<u64>) -> bool {
+        self.numbers.overlap(range.clone()).next().as_ref() == Some(range)
+    }
+
     /// The smallest number from `from` on that has not been received although a
     /// larger one has; numbers below the oldest range count as received.
     pub fn first_missing_from(&self, from: u64) -> Option<u64> {

@@ -265,6 +265,26 @@ fn what_the_sender_is_known_to_have_heard_is_named_no_more_unless_it_changes() {
     assert_eq!(tack_in(&mut receiver, t0, 75), [8..=11, 6..=6]);
 }
 
+// TACK-4.1-6
+#[test]
+fn numbers_that_arrived_elsewhere_take_back_what_is_known_unless_they_were_known_before() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    for pn in [5, 7] {
+        receiver.on_packet(t0, data(pn));
+    }
+    tack_in(&mut receiver, t0, 70);
+    receiver.on_acknowledgement(|_| Some(true));
+    receiver.on_packet(t0, data(9));
+    assert_eq!(tack_in(&mut receiver, t0, 71), [9..=9, 7..=7]);
+    receiver.on_received_elsewhere(1..=2);
+    assert_eq!(tack_in(&mut receiver, t0, 72), [9..=9, 7..=7, 5..=5, 1..=2]);
+    receiver.on_acknowledgement(|_| Some(true));
+    receiver.on_received_elsewhere(1..=2);
+    receiver.on_packet(t0, data(11));
+    assert_eq!(tack_in(&mut receiver, t0, 73), [11..=11, 9..=9]);
+}
+
 // TACK-4.1-6, TACK-5.4-7
 #[test]
 fn a_report_that_the_sender_may_leave_to_a_long_one_shows_nothing() {
