@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use tack_perf::{ORDER_LEN, Order, Reply};
 use tacklib::Connection;
 
-/// A request, bytes. It begins with the length of the reply that it asks for.
+/// A request, bytes. It begins with the order for its reply.
 const REQUEST: usize = 100;
 /// A reply, bytes; the last of a transfer may be shorter.
 const REPLY: usize = 10_000;
@@ -47,7 +48,8 @@ impl Client {
         if self.awaited.is_none() && self.rest > 0 {
             let len = self.rest.min(REPLY);
             let mut request = [0; REQUEST];
-            request[..4].copy_from_slice(&u32::try_from(len)?.to_be_bytes());
+            let order = Order::new(Reply::AfterRequest, len as u64);
+            request[..ORDER_LEN].copy_from_slice(&order.encode());
             let taken = connection.stream_send(self.next_stream, &request, true);
             ensure!(taken == Ok(REQUEST), "a request was not taken: {taken:?}");
             self.awaited = Some(self.next_stream);
@@ -96,8 +98,10 @@ impl Server {
             let request = self.requests.entry(stream).or_default();
             request.extend_from_slice(&data[..len]);
             if fin {
-                let len = request.first_chunk().context("a request is too short")?;
-                self.replies.push((stream, u32::from_be_bytes(*len) as usize));
+                let order = request.first_chunk().context("a request is too short")?;
+                let len = usize::try_from(Order::decode(order)?.bytes)?;
+                ensure!(len <= REPLY, "a request for {len} bytes");
+                self.replies.push((stream, len));
                 self.requests.remove(&stream);
             }
         }

@@ -127,6 +127,25 @@ fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
     }
 }
 
+// TACK-6.5-9
+#[test]
+fn what_a_harmless_probe_behind_it_finds_is_kept_however_much_it_is() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Refill);
+    flow.until(ProbeBwPhase::Cruise);
+    flow.round(queued);
+    flow.until(ProbeBwPhase::Up);
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    flow.until(ProbeBwPhase::Up);
+    flow.until(ProbeBwPhase::Down);
+    flow.round(|feedback| {
+        if let Some(sample) = &mut feedback.sample {
+            sample.rate = rate(12_500_000);
+        }
+    });
+    assert_eq!(flow.bbr.bandwidth(), rate(12_500_000), "1.25 of the bound are 6,640,000");
+}
+
 // A.19
 #[test]
 fn persistent_congestion_that_was_none_leaves_state_rate_and_window_as_they_were() {
