@@ -52,6 +52,11 @@ impl Drain {
         Self { until: now + round_trip, after_outage: true, slower: None }
     }
 
+    /// Whether it gives back what a pause of the path has built.
+    pub fn is_after_outage(&self) -> bool {
+        self.after_outage
+    }
+
     /// An acknowledgement says how much is in flight.
     pub fn on_feedback(
         &mut self,

@@ -68,9 +68,9 @@ use undo::{Ended, LossEpisode};
 /// BBR.Beta: what congestion leaves at least, as with CUBIC.
 const BETA: f64 = 0.7;
 
-/// Rounds behind an outage: one in which what queued in front of the path arrives, and one until its
-/// losses show.
-const ROUNDS_AFTER_OUTAGE: u64 = 2;
+/// Rounds behind an outage or a Drain: one in which what was sent before or queued in front of the path
+/// arrives, and one until its losses show.
+const ROUNDS_TO_SHOW: u64 = 2;
 
 /// Rounds that the draft lets a flow cruise at most, so that it finds again what losses have cost
 /// (section "Design Considerations for Choosing Constant Parameters").
@@ -187,6 +187,8 @@ pub struct Bbr {
     round_ends_at: u64,
     /// Until this round losses may be those of an outage.
     outage_round: u64,
+    /// From this round on losses are not those of a rate that was far too high.
+    own_round: u64,
     hold_ups: HoldUps,
     /// What a sample spans, smoothed.
     sample_span: Duration,
@@ -238,6 +240,7 @@ impl Bbr {
             round: 0,
             round_ends_at: 0,
             outage_round: 0,
+            own_round: 0,
             sample_span: Duration::ZERO,
             hold_ups: HoldUps::default(),
             delivered: 0,
@@ -382,7 +385,7 @@ impl Bbr {
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let stood_still = self.has(Deviation::Outages) && path.is_outage(silence);
         if stood_still {
-            self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
+            self.outage_round = self.round + ROUNDS_TO_SHOW;
         }
         // The silence of an application holds nothing up.
         let app_limited = feedback.sample.is_some_and(|sample| sample.app_limited);
@@ -510,6 +513,9 @@ impl Bbr {
                 self.route_check.on_drained(self.delivered);
             }
             _ => {}
+        }
+        if matches!(self.state, State::Drain(drain) if !drain.is_after_outage()) {
+            self.own_round = self.round + ROUNDS_TO_SHOW;
         }
         self.state = next;
     }
@@ -727,8 +733,8 @@ impl Bbr {
     /// A round trip is over.
     fn on_round(&mut self, now: Instant, path: &PathModel, app_limited: bool) {
         let is_own = self.has(Deviation::OwnLosses);
-        let losses =
-            self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
+        let may_learn = matches!(self.state, State::ProbeBw(_)) && self.round >= self.own_round;
+        let losses = self.loss.on_round(path, is_own && may_learn);
         // A queue is longest at the end; on a path that jitters it makes all round trips longer.
         let round_trip =
             if path.jitter_hides_queues() { losses.lowest } else { self.round_trip };
@@ -794,6 +800,7 @@ impl Bbr {
         if self.probe.on_judged() {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         } else {
+            self.share.on_too_high_judged(self.loss.lost_of_probe());
             self.follow_drop_in_probe(self.probe.best(), path);
         }
         if self.long_term.repeats_probe()
