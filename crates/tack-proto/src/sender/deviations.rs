@@ -58,8 +58,8 @@ deviations! {
     /// A probe that lost too much leaves 0.7 of the flight (TACK-6.5-2). Without: all of it
     /// (HandleInflightTooHigh).
     Decrease,
-    /// A probe that lost too much in a queue that others keep leaves as much of the rate as it did not lose
-    /// (TACK-6.5-9). Without: all of it.
+    /// A probe that lost too much in a queue that others keep leaves 0.85 of the rate (TACK-6.5-9). Without:
+    /// all of it.
     Share,
     /// Bursts that overflow a buffer become shorter (TACK-6.4-3), and have ten packets at most in Startup (TACK-6.4-5).
     /// Without: they last a millisecond.

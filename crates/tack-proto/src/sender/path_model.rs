@@ -169,6 +169,12 @@ impl PathModel {
         })
     }
 
+    /// Whether what an acknowledgement waits tells of queues. Where TACKs are two round trips apart, most of it is the
+    /// wait for the next one.
+    pub(super) fn acks_show_queues(&self) -> bool {
+        self.ack_interval < 2 * self.data_rtt()
+    }
+
     /// The rate to begin with, and Startup's least, as its first samples are those of single packets and far
     /// too low: what ten packets in a round trip grow to by `gain`, or the initial window in one.
     pub(super) fn initial_rate(&self, gain: f64) -> Bandwidth {

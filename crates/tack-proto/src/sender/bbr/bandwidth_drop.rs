@@ -6,9 +6,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::probe_bw::PROBE_UP;
 use super::{Bbr, Cause, Deviation, Feedback, PathModel, State};
 use crate::bandwidth::Bandwidth;
 use crate::sender::RateSample;
+
+/// The part of a probe that it adds to what the path carries.
+const MORE_THAN_ADDED: f64 = 1.0 - 1.0 / PROBE_UP;
 
 /// Watches for samples that stay low behind a queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,15 +129,20 @@ impl Bbr {
     }
 
     /// A probe has gone too high, and no rate since the Refill before it was better than `best`: the path has become
-    /// slower if as much of the probe was lost as is missing (TACK-6.1-4). While congestion bounds the rate max_bw does
-    /// not age, and what the path has carried before would leave again with each probe.
+    /// slower if as much of the probe was lost as is missing (TACK-6.1-4). Where packets queue, less is left to this flow
+    /// if more was lost than a probe adds. While congestion bounds the rate max_bw does not age, and what the path has
+    /// carried before would leave again with each probe.
     pub(super) fn follow_drop_in_probe(&mut self, best: Bandwidth, path: &PathModel) {
         let below = self.config.bandwidth_drop_below;
-        let is_low = best < self.max_bw.get().scaled(below);
-        if is_low
+        let (below, lost) = if self.has_queued && path.acks_show_queues() {
+            (1.0, MORE_THAN_ADDED)
+        } else {
+            (below, 1.0 - below)
+        };
+        if best < self.max_bw.get().scaled(below)
             && self.has(Deviation::BandwidthDrop)
             && self.round > self.outage_round
-            && self.loss.is_probe_lost(1.0 - below, path.mss)
+            && self.loss.is_probe_lost(lost, path.mss)
         {
             self.max_bw.limit(best);
         }

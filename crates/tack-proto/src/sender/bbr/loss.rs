@@ -129,12 +129,6 @@ impl LossSignals {
         self.probe.lost as f64 > share * sent as f64 + self.expected(sent, mss)
     }
 
-    /// The share of what the probe has sent that was lost beyond what the path loses by itself, 0 to 1.
-    pub fn lost_of_probe(&self) -> f64 {
-        let lost = self.probe.lost as f64 / self.probe.sent().max(1) as f64;
-        (lost - self.base_share()).max(0.0)
-    }
-
     /// A round trip is over; `may_learn` if what was lost in it was sent neither to probe nor to fill the path.
     pub fn on_round(&mut self, path: &PathModel, may_learn: bool) -> Round {
         let tally = std::mem::take(&mut self.round);

@@ -766,9 +766,7 @@ impl Bbr {
         if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
             self.bandwidth_drop.on_contested();
         }
-        // Where TACKs are two round trips apart, most of what one waits is not a queue.
-        let shows_queues = path.ack_interval < 2 * path.data_rtt();
-        self.share.on_round(losses.queued && shows_queues);
+        self.share.on_round(losses.queued && path.acks_show_queues());
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();
@@ -800,7 +798,6 @@ impl Bbr {
         if self.probe.on_judged() {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         } else {
-            self.share.on_too_high_judged(self.loss.lost_of_probe());
             self.follow_drop_in_probe(self.probe.best(), path);
         }
         if self.long_term.repeats_probe()

@@ -11,7 +11,7 @@ use super::state::ProbeBwPhase;
 use super::{BbrConfig, Deviation, drain};
 use crate::bandwidth::Bandwidth;
 
-const PROBE_UP: f64 = 1.25;
+pub(super) const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
 /// TACK-6.2-18: where a probe lost too much and others queue nothing, the next ones go no higher. They find the end of the

