@@ -152,7 +152,7 @@ fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
         (40 * MS, 4_200_000, 100_000, 6_250_000),
         (40 * MS, 3_000_000, 375_000, 6_250_000),
         (60 * MS, 6_000_000, 375_000, 6_000_000),
-        (60 * MS, 3_000_000, 600_000, 6_250_000),
+        (60 * MS, 6_000_000, 600_000, 6_250_000),
     ];
     for (round_trip, found, acked, left) in cases {
         let mut flow = Flow::cruising();
