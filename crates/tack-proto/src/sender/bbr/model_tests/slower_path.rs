@@ -166,6 +166,10 @@ fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
         flow.until(ProbeBwPhase::Up);
         flow.lose_of_probe(100 * PATH.mss, 400_000);
         flow.round(slow);
-        assert_eq!(flow.bbr.max_bw.get(), rate(left), "TACK-6.1-4, {round_trip:?}, {found}, {acked}");
+        assert_eq!(
+            flow.bbr.max_bw.get(),
+            rate(left),
+            "TACK-6.1-4, {round_trip:?}, {found}, {acked}"
+        );
     }
 }
