@@ -378,6 +378,9 @@ impl Bbr {
     ) -> Option<MinRttNews> {
         self.count_units(now, path);
         self.round_trip = feedback.round_trip;
+        if let Some(round_trip) = feedback.round_trip {
+            self.probe.on_round_trip(round_trip);
+        }
         self.delivered = feedback.delivered;
         let silence = self
             .last_feedback
@@ -797,6 +800,14 @@ impl Bbr {
         }
         if self.probe.on_judged() {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
+            // What may always be in flight keeps an even queue of its own on a slow path.
+            if self.has(Deviation::BandwidthDrop)
+                && path.acks_show_queues()
+                && path.is_queueing(self.probe.even_round_trip())
+                && self.bdp(path) > LEAST_PACKETS * path.mss
+            {
+                self.route_check.on_even_probe();
+            }
         } else {
             self.follow_drop_in_probe(self.probe.best(), path);
         }

@@ -1,7 +1,10 @@
 //! What is known of the last probe (section "Probing for Bandwidth"): whether its losses still count, whether the
 //! flight that it is there to raise held it back, and what it has found.
 
+use std::time::Duration;
+
 use crate::bandwidth::Bandwidth;
+use crate::loss_detection::GRANULARITY;
 
 /// The last Up, and what its acknowledgements have said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +20,8 @@ pub(super) struct Probe {
     was_too_high: bool,
     /// The best rate since the last Refill; what the application limits shows none.
     best: Bandwidth,
+    /// The shortest and the longest round trip since then.
+    round_trips: Option<(Duration, Duration)>,
     /// Packets sent before so much was delivered say nothing of what is safe.
     safe_from: u64,
 }
@@ -25,6 +30,13 @@ impl Probe {
     /// The path is filled for the next one.
     pub fn on_refill(&mut self) {
         self.best = Bandwidth::ZERO;
+        self.round_trips = None;
+    }
+
+    /// A packet has taken so long.
+    pub fn on_round_trip(&mut self, round_trip: Duration) {
+        let (shortest, longest) = self.round_trips.unwrap_or((round_trip, round_trip));
+        self.round_trips = Some((shortest.min(round_trip), longest.max(round_trip)));
     }
 
     /// It begins.
@@ -94,6 +106,13 @@ impl Probe {
         self.is_longterm_limited && self.is_judging
     }
 
+    /// The shortest round trip since the Refill, if none was longer by more than timers can tell: what the probe has sent in
+    /// addition did not queue.
+    pub fn even_round_trip(&self) -> Option<Duration> {
+        let (shortest, longest) = self.round_trips?;
+        (longest <= shortest + GRANULARITY).then_some(shortest)
+    }
+
     /// Whether one has lost too much, and none since has been harmless.
     pub fn was_too_high(&self) -> bool {
         self.was_too_high
@@ -140,6 +159,22 @@ mod tests {
         probe.on_begin();
         assert!(!probe.goes_on() && probe.on_judged());
         assert!(!probe.was_too_high());
+    }
+
+    #[test]
+    fn round_trips_are_even_that_timers_cannot_tell_apart() {
+        let micros = Duration::from_micros;
+        let mut probe = Probe::default();
+        assert_eq!(probe.even_round_trip(), None, "there was none");
+        probe.on_round_trip(micros(9000));
+        probe.on_refill();
+        for round_trip in [100_300, 100_000, 101_000] {
+            probe.on_round_trip(micros(round_trip));
+            assert!(probe.even_round_trip().is_some());
+        }
+        assert_eq!(probe.even_round_trip(), Some(micros(100_000)));
+        probe.on_round_trip(micros(101_001));
+        assert_eq!(probe.even_round_trip(), None);
     }
 
     #[test]

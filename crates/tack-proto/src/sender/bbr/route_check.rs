@@ -1,5 +1,5 @@
 //! Whether a path with a queue and low rates has become slower, or longer (TACK-6.1-4): the first packet tells that has
-//! left since what queued has drained.
+//! left since what queued has drained, or a probe that adds nothing to the queue.
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl RouteCheck {
     /// It has queued, or not.
     pub fn on_decided(&mut self, queued: bool) {
         self.suspects = queued;
+    }
+
+    /// Round trips are those of a queue, and what a probe has sent in addition has not made them longer.
+    pub fn on_even_probe(&mut self) {
+        self.suspects = true;
     }
 
     /// Whether the route is to be taken for longer. True once.

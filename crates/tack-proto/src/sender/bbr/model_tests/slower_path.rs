@@ -173,3 +173,18 @@ fn a_probe_that_loses_what_is_missing_at_a_low_rate_shows_a_slower_path() {
         );
     }
 }
+
+#[test]
+fn a_probe_that_makes_no_round_trip_longer_shows_a_longer_route() {
+    for (last, news) in [(100, Some(MinRttNews::Outdated)), (102, None), (45, None)] {
+        let mut flow = Flow::cruising();
+        let after = |round_trip: u32| {
+            move |feedback: &mut Feedback| feedback.round_trip = Some(round_trip * MS)
+        };
+        flow.until(ProbeBwPhase::Refill);
+        assert_eq!(flow.round(after(last.min(100))), None);
+        flow.until(ProbeBwPhase::Up);
+        flow.until(ProbeBwPhase::Down);
+        assert_eq!(flow.round(after(last)), news, "TACK-6.1-4, {last} ms");
+    }
+}
