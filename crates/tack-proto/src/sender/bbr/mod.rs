@@ -504,6 +504,7 @@ impl Bbr {
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
+                self.share.on_probe(self.bandwidth());
                 self.loss.on_probe();
                 self.probe.on_begin();
             }

@@ -18,6 +18,8 @@ pub(super) struct Share {
     /// None was before the probe now or last.
     queue_stood: bool,
     bandwidth: Option<Bandwidth>,
+    /// The rate with which the probe now or last began.
+    probed_from: Bandwidth,
     /// The best rate since the last Refill that the application did not limit.
     best: Bandwidth,
 }
@@ -37,15 +39,21 @@ impl Share {
         self.best = Bandwidth::ZERO;
     }
 
+    /// A probe begins, with that rate between probes.
+    pub fn on_probe(&mut self, bandwidth: Bandwidth) {
+        self.probed_from = bandwidth;
+    }
+
     /// A rate was seen, which the application did not limit.
     pub fn on_rate(&mut self, rate: Bandwidth) {
         self.best = self.best.max(rate);
     }
 
-    /// The probe has lost too much at this rate between probes.
+    /// The probe has lost too much, and this is the rate between probes now. What congestion has taken from it since the
+    /// probe began is free again with the next one, and must not be taken twice.
     pub fn on_too_high(&mut self, bandwidth: Bandwidth) {
         if self.queue_stood {
-            self.bandwidth = Some(bandwidth.scaled(KEEPS));
+            self.bandwidth = Some(bandwidth.max(self.probed_from).scaled(KEEPS));
         }
     }
 

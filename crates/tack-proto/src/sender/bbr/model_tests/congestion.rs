@@ -142,6 +142,22 @@ fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
 
 // TACK-6.5-9
 #[test]
+fn what_congestion_takes_before_the_losses_of_a_probe_show_is_not_taken_twice() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.until(ProbeBwPhase::Cruise);
+    flow.round(queued);
+    flow.until(ProbeBwPhase::Down);
+    flow.round(overflows);
+    assert!(flow.bbr.bandwidth() < rate(6_250_000), "TACK-6.5-5");
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    flow.round(queued);
+    flow.until(ProbeBwPhase::Up);
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000).scaled(0.85));
+}
+
+// TACK-6.5-9
+#[test]
 fn what_a_harmless_probe_behind_it_finds_is_kept_however_much_it_is() {
     let mut flow = Flow::cruising();
     flow.until(ProbeBwPhase::Refill);
