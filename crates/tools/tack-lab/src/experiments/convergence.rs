@@ -67,7 +67,7 @@ impl Schedule {
 }
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    // Which flow meets the full buffer is chance: the shares of two runs differ by more than those of two stacks.
+    // Which flow meets the full buffer is chance: the index of single runs differs by 0.1.
     let seeds = context.seeds(15, 9);
     let rate_mbps = context.pick(100.0, 40.0);
     let schedule = Schedule { step: Duration::from_secs(context.pick(15, 8)) };
