@@ -20,7 +20,9 @@ pub(super) struct Probe {
     was_too_high: bool,
     /// The best rate since the last Refill; what the application limits shows none.
     best: Bandwidth,
-    /// The shortest and the longest round trip since then.
+    /// The best rate that was reported since it began.
+    best_reported: Bandwidth,
+    /// The shortest and the longest round trip since the last Refill.
     round_trips: Option<(Duration, Duration)>,
     /// Packets sent before so much was delivered say nothing of what is safe.
     safe_from: u64,
@@ -44,6 +46,7 @@ impl Probe {
         self.is_judging = true;
         self.is_longterm_limited = false;
         self.stopping = None;
+        self.best_reported = Bandwidth::ZERO;
     }
 
     /// It goes on for another round trip.
@@ -64,6 +67,12 @@ impl Probe {
     /// A rate was seen.
     pub fn on_rate(&mut self, rate: Bandwidth) {
         self.best = self.best.max(rate);
+    }
+
+    /// A rate was reported. What counts is the best since the probe began, if it `may_be_earlier`.
+    pub fn reported(&mut self, rate: Bandwidth, may_be_earlier: bool) -> Bandwidth {
+        self.best_reported = self.best_reported.max(rate);
+        if may_be_earlier { self.best_reported } else { rate }
     }
 
     /// It has lost too much, when so much was delivered.
@@ -89,6 +98,11 @@ impl Probe {
             self.was_too_high = false;
         }
         self.is_judging
+    }
+
+    /// Whether it is over, and some of it still to be acknowledged or lost.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_some()
     }
 
     /// Whether its losses may still have a consequence.
@@ -132,6 +146,21 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_reports_of_a_probe_the_best_counts() {
+        let rate = Bandwidth::from_bytes_per_second;
+        let mut probe = Probe::default();
+        probe.reported(rate(1500), true);
+        probe.on_begin();
+        assert_eq!(
+            probe.reported(rate(1200), true),
+            rate(1200),
+            "what was before does not count"
+        );
+        assert_eq!(probe.reported(rate(1000), true), rate(1200), "TACK-6.1-1");
+        assert_eq!(probe.reported(rate(1000), false), rate(1000));
+    }
 
     #[test]
     fn it_is_judged_with_the_first_packet_sent_after_its_end() {

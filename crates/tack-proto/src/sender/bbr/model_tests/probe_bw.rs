@@ -26,6 +26,29 @@ fn a_probe_that_loses_two_percent_ends_and_bounds_the_flight() {
 }
 
 #[test]
+fn a_probe_that_reports_show_sooner_than_samples_is_seen_in_the_video_profile() {
+    for (excess, phase, app_limited, shown) in [
+        (1.05, ProbeBwPhase::Up, false, 7_875_000),
+        (1.05, ProbeBwPhase::Cruise, false, 6_562_500),
+        (1.05, ProbeBwPhase::Up, true, 6_562_500),
+        (1.0, ProbeBwPhase::Up, false, 6_250_000),
+    ] {
+        let mut flow = Flow::cruising();
+        flow.bbr.config.reported_rate_excess = excess;
+        flow.until(phase);
+        for (own, reported) in [(6_250_000, 8_000_000), (7_500_000, 6_250_000)] {
+            flow.round(|feedback| {
+                let sample = feedback.sample.as_mut().unwrap();
+                (sample.rate, sample.app_limited) = (rate(own), app_limited);
+                feedback.reported = Some(rate(reported));
+            });
+        }
+        let max_bw = flow.bbr.max_bw.get();
+        assert_eq!(max_bw, rate(shown), "TACK-6.1-1: {excess}, {phase:?}, {app_limited}");
+    }
+}
+
+#[test]
 fn the_probe_behind_one_that_went_too_high_is_gentle() {
     let mut flow = Flow::cruising();
     flow.until(ProbeBwPhase::Up);
