@@ -9,6 +9,7 @@ use super::{
 };
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
+use crate::loss_detection::GRANULARITY;
 use crate::range_set::normalise;
 use crate::repetition::LEAST_RANGES;
 
@@ -134,11 +135,12 @@ impl Sender {
     /// A TACK has arrived, which is not [left to a long one](Self::is_left_to_long_tack).
     pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> AckOutcome {
         let delivered = self.delivered(tack);
+        let outcome = self.apply(now, &tack.ranges, &delivered, (tack.ecn, true));
+        let oldest = self.path.oldest_acked.take();
         let round_trip = tack
             .timing
             .filter(|_| !self.config.plain_sampling)
-            .and_then(|timing| self.round_trip(now, timing));
-        let outcome = self.apply(now, &tack.ranges, &delivered, (tack.ecn, true));
+            .and_then(|timing| self.round_trip(now, timing, oldest));
         self.sample_held(now, &outcome, tack.ack_delay_us);
         self.count_tack(tack.sequence);
         let some_lost = self.ack_loss.take_missing();
@@ -225,6 +227,9 @@ impl Sender {
         let duration = self.persistent_congestion_duration();
         self.sent.set_persistent_duration(self.path.sampled, duration);
         let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
+        let oldest = outcome.current.earliest_rtt.and_then(|rtt| now.checked_sub(rtt));
+        let known = self.path.oldest_acked;
+        self.path.oldest_acked = known.into_iter().chain(oldest).min();
         self.path.black_hole.on_outcome(&outcome.current);
         self.path.restart.on_acknowledgement(|pn| self.sent.was_delivered(pn));
         let (all, current) = (outcome.marked, outcome.current.marked);
@@ -425,9 +430,18 @@ impl Sender {
     }
 
     /// The round trip of the packet with the smallest one-way delay (section V-B of the
-    /// paper, TACK-5.3-1); `None` if it left over another path.
-    fn round_trip(&self, now: Instant, timing: Timing) -> Option<Duration> {
+    /// paper, TACK-5.3-1); `None` if it left over another path, or before the `oldest` that was
+    /// acknowledged since the last TACK, which the TACK cannot tell the time of.
+    fn round_trip(
+        &self,
+        now: Instant,
+        timing: Timing,
+        oldest: Option<Instant>,
+    ) -> Option<Duration> {
         let travelled = self.travelled(now, timing.departure)?;
+        if travelled > now.saturating_duration_since(oldest?) + GRANULARITY {
+            return None;
+        }
         let on_path = now.saturating_duration_since(self.path.since);
         // What has left at the instant of a change of the path went over the other one.
         let has_changed = self.path.since > self.epoch;

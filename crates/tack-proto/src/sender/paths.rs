@@ -68,6 +68,8 @@ pub(super) struct PathState {
     pub stands_still: bool,
     /// When data began to go over it; a departure before is another path's.
     pub since: Instant,
+    /// When the oldest packet left that was acknowledged since the last TACK.
+    pub oldest_acked: Option<Instant>,
     /// The first packet that may have gone over it since then.
     pub first_packet: u64,
     /// The first TACK whose rate is that of this path alone.
@@ -110,6 +112,7 @@ impl PathState {
             last_feedback: now,
             stands_still: false,
             since: now,
+            oldest_acked: None,
             first_packet: 0,
             rate_from: None,
             left: now,

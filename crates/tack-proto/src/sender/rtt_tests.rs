@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::testing::{Harness, MS, PACKET, RTT};
 use super::{PathModel, Peer, Phase, Sender};
 use crate::bandwidth::Bandwidth;
+use crate::frame::IackEvent;
 
 /// A round trip of `time`, of which the peer says that it held the acknowledgement for `delay`.
 fn round_trip(harness: &mut Harness, time: u32, delay: u32) {
@@ -134,4 +135,31 @@ fn acks_of_a_stock_peer_count_as_queued_only_while_it_sends_data() {
     };
     assert_eq!(ack_path(PACKET), Duration::ZERO, "one packet is no bulk");
     assert_eq!(ack_path(2 * PACKET), 100 * MS);
+}
+
+#[test]
+fn a_departure_from_before_all_packets_that_were_acknowledged_since_the_last_tack_is_ignored() {
+    let mut harness = Harness::new();
+    let first_left = harness.now;
+    let first = harness.send(5);
+    harness.pass(RTT);
+    harness.tack(&[first], Some(first_left)).unwrap();
+    let left = harness.now;
+    let second = harness.send(5);
+    harness.pass(RTT);
+    harness.tack(std::slice::from_ref(&second), Some(first_left)).unwrap();
+    assert_eq!(
+        harness.sender.latest_rtt(),
+        Some(RTT),
+        "TACK-5.3-1: the largest one's, not two"
+    );
+    // An IACK may be the first to acknowledge what the TACK tells the time of.
+    let third = harness.send(5);
+    harness.pass(RTT);
+    harness.iack(IackEvent::Loss, &[third]).unwrap();
+    let third_left = left + RTT;
+    let fourth = harness.send(5);
+    harness.pass(RTT);
+    harness.tack(&[fourth], Some(third_left)).unwrap();
+    assert_eq!(harness.sender.latest_rtt(), Some(2 * RTT));
 }

@@ -257,6 +257,12 @@ fn wrong_times_bring_nothing() {
     assert_no_gain(Profile::Default, TIMES);
 }
 
+/// Round trips that seem longer and longer delay losses that are told by time (TACK-5.3-1).
+#[test]
+fn departures_that_are_told_too_early_bring_nothing_in_the_quick_profile() {
+    assert_no_gain(Profile::Quick, &TIMES[2..3]);
+}
+
 /// The other tests try each lie in the profiles in which it was most worth trying.
 #[test]
 #[ignore = "takes half an hour"]
