@@ -105,7 +105,8 @@ impl Tree {
     ) -> Result<Standing, TransferError> {
         // What stands in the way shows when the file is transferred.
         let Ok((directory, name, _)) = self.place(path) else { return Ok(Standing::Wanted) };
-        let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+        let look = || rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+        let mut stat = match look() {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
             _ => return Ok(Standing::Wanted),
         };
@@ -118,6 +119,8 @@ impl Tree {
         }
         if self.policy.preserve && self.inodes.is_anothers(&stat, inode) {
             separate(&directory, &name).map_err(TransferError::writing)?;
+            // What the other file has got meanwhile, its permissions for example, the copy has too.
+            stat = look().map_err(|error| TransferError::writing(error.into()))?;
         }
         if self.checksum {
             return Ok(compared(&directory, &name, offer));
@@ -278,6 +281,7 @@ fn close_to_owner(directory: &OwnedFd, sent: u32) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
+    use std::sync::Barrier;
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
@@ -359,6 +363,34 @@ mod tests {
         std::fs::create_dir(dir.path().join(PartName::of("two\\"))).unwrap();
         let failed = tree.standing(&path("two"), &offer, None);
         assert!(matches!(failed, Err(TransferError::Local { .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn files_that_are_separated_at_the_same_time_have_their_own_permissions() {
+        for round in 0..1000 {
+            let dir = tempfile::tempdir().unwrap();
+            write(&dir.path().join("one"), "same", 1000);
+            std::fs::hard_link(dir.path().join("one"), dir.path().join("two")).unwrap();
+            let policy = Arc::new(Policy { preserve: true, ..Policy::default() });
+            let before = mode_of(&dir.path().join("two"));
+            assert_ne!(before, 0o600);
+            let (inodes, barrier) = (Arc::new(Inodes::default()), Barrier::new(2));
+            std::thread::scope(|scope| {
+                for (name, number, mode) in [("one", 1, 0o600), ("two", 2, before)] {
+                    let (root, barrier) = (dir.path(), &barrier);
+                    let tree = tree(root, false).with_policy(Arc::clone(&policy));
+                    let mut tree = tree.with_inodes(Arc::clone(&inodes));
+                    scope.spawn(move || {
+                        let offer = Offer { mode, ..offer(4, 1000) };
+                        barrier.wait();
+                        // Each time later, as it may be at any moment of the other's.
+                        (0..round * number).for_each(|_| std::hint::spin_loop());
+                        tree.standing(&path(name), &offer, Some(number)).unwrap();
+                        assert_eq!(mode_of(&root.join(name)), mode, "{name}");
+                    });
+                }
+            });
+        }
     }
 
     #[test]
