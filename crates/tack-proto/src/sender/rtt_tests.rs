@@ -147,7 +147,7 @@ fn a_departure_from_before_all_packets_that_were_acknowledged_since_the_last_tac
     let left = harness.now;
     let second = harness.send(5);
     harness.pass(RTT);
-    harness.tack(std::slice::from_ref(&second), Some(first_left)).unwrap();
+    harness.tack(&[second], Some(first_left)).unwrap();
     assert_eq!(
         harness.sender.latest_rtt(),
         Some(RTT),

@@ -687,7 +687,8 @@ impl Bbr {
         let resolution = self.config.reported_rate_resolution * path.mss;
         let resolution = Bandwidth::from_delta(resolution, 2 * path.ack_interval);
         let reported = feedback.reported.map(|rate| rate.plus(resolution.unwrap_or_default()));
-        // A probe that is shorter than a round trip shows sooner in reports than in the sender's own samples.
+        // TACK-6.1-1. A probe that is shorter than a round trip shows sooner in reports than in the sender's own
+        // samples.
         let shows_probe = self.probes() || self.probe.is_stopping();
         let may_be_earlier = shows_probe && excess > 1.0 && !sample.app_limited;
         let reported = reported.map(|rate| self.probe.reported(rate, may_be_earlier));
